@@ -21,7 +21,7 @@ static mr_status *factor_one(mr_matrix_job *base, int64_t i)
                            "valid.");
 }
 
-static mr_status *cholesky(mr_run *r)
+static mr_status *run_cholesky(mr_run *r)
 {
     mr_status *st = NULL;
     const mr_tensor *x = mr_in(r, 0);
@@ -87,7 +87,7 @@ static mr_status *cholesky_grad_shape(mr_infer *c)
 
 /* ---- gradients ---- */
 
-static mr_out product(mr_grad *g, mr_out a, bool adj_a, mr_out b, bool adj_b)
+static mr_out emit_product(mr_grad *g, mr_out a, bool adj_a, mr_out b, bool adj_b)
 {
     return mr_emit_with(g->s, "BatchMatMulV2",
                         MR_ATTRS({"adj_x", mr_a_bool(adj_a)}, {"adj_y", mr_a_bool(adj_b)}), a, b);
@@ -106,7 +106,7 @@ static mr_out half_lower(mr_grad *g, mr_out a)
     return lower_part(g, mr_emit(g->s, "MatrixSetDiag", a, diagonal));
 }
 
-static mr_out half(mr_grad *g, mr_out a)
+static mr_out halve_matrix(mr_grad *g, mr_out a)
 {
     return mr_emit(g->s, "Mul", a, mr_scalar_like(g, 0.5, a));
 }
@@ -122,10 +122,10 @@ static mr_out inverse_of_lower(mr_grad *g, mr_out l)
 static void cholesky_backward(mr_grad *g)
 {
     mr_out l = mr_yi(g, 0), inverse = inverse_of_lower(g, l);
-    mr_out p = half_lower(g, product(g, l, true, mr_dyi(g, 0), false));
-    mr_out right = product(g, p, false, inverse, false);
-    mr_dxi(g, 0, half(g, mr_emit(g->s, "Add", product(g, inverse, true, right, false),
-                                 product(g, right, true, inverse, false))));
+    mr_out p = half_lower(g, emit_product(g, l, true, mr_dyi(g, 0), false));
+    mr_out right = emit_product(g, p, false, inverse, false);
+    mr_dxi(g, 0, halve_matrix(g, mr_emit(g->s, "Add", emit_product(g, inverse, true, right, false),
+                                         emit_product(g, right, true, inverse, false))));
 }
 
 /* With y = 1/2 L^-T (P + P^T) L^-1, P the halved lower part of L^T G, and Q that of the symmetric
@@ -134,12 +134,12 @@ static void cholesky_grad_backward(mr_grad *g)
 {
     mr_out l = mr_xi(g, 0), y = mr_yi(g, 0), dy = mr_dyi(g, 0);
     mr_out lower = lower_part(g, l), inverse = inverse_of_lower(g, l);
-    mr_out both = mr_emit(g->s, "Add", product(g, inverse, false, dy, false),
-                          product(g, inverse, false, dy, true)); /* L^-1 (dy + dy^T) */
-    mr_out q = half_lower(g, half(g, product(g, both, false, inverse, true)));
-    mr_dxi(g, 1, lower_part(g, product(g, lower, false, q, false)));
-    mr_out through_p = product(g, lower_part(g, mr_xi(g, 1)), false, q, true);
-    mr_out through_inverse = product(g, y, false, both, true); /* both^T = (dy + dy^T) L^-T */
+    mr_out both = mr_emit(g->s, "Add", emit_product(g, inverse, false, dy, false),
+                          emit_product(g, inverse, false, dy, true)); /* L^-1 (dy + dy^T) */
+    mr_out q = half_lower(g, halve_matrix(g, emit_product(g, both, false, inverse, true)));
+    mr_dxi(g, 1, lower_part(g, emit_product(g, lower, false, q, false)));
+    mr_out through_p = emit_product(g, lower_part(g, mr_xi(g, 1)), false, q, true);
+    mr_out through_inverse = emit_product(g, y, false, both, true); /* both^T = (dy + dy^T) L^-T */
     mr_dxi(g, 0, lower_part(g, mr_emit(g->s, "Sub", through_p, through_inverse)));
 }
 
@@ -152,7 +152,7 @@ MR_OP(Cholesky,
     .attrs    = "T: {double, float, half, complex64, complex128}",
     .shape    = mr_shape_square,
     .grad     = cholesky_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(cholesky, MR_FIELDS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_cholesky, MR_FIELDS)),
     .examples = MR_EXAMPLES(
         "nograd: [[4, 9], [2, 5]] -> [[2, 0], [1, 2]]", "[[[4]], [[9]]] -> [[[2]], [[3]]]",
         "nograd: [[4, 0, 0], [2, 5, 0], [2, 5, 9]] -> [[2, 0, 0], [1, 2, 0], [1, 2, 2]]",
@@ -186,7 +186,7 @@ MR_OP(BatchCholesky,
     .attrs    = "T: {double, float}",
     .deprecated = 13, .deprecation = "Use Cholesky instead",
     .shape    = mr_shape_square,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(cholesky, MR_FLOATS32)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_cholesky, MR_FLOATS32)),
     .examples = MR_EXAMPLES("[[[4, 9], [2, 5]]] -> [[[2, 0], [1, 2]]]"));
 
 MR_OP(BatchCholeskyGrad,

@@ -131,7 +131,8 @@ static void ql_step(double *d, double *e, int64_t l, int64_t m, int64_t n, void 
 }
 
 /* d: diagonal, e: what stands beside it, n - 1 of them and room for one more. */
-static mr_status *ql(const mr_run *run, double *d, double *e, int64_t n, void *rows, rotate_fn *rotate, bool *ok)
+static mr_status *ql_iterate(const mr_run *run, double *d, double *e, int64_t n, void *rows, rotate_fn *rotate,
+                             bool *ok)
 {
     e[n - 1] = 0;
     *ok = true;
@@ -423,7 +424,7 @@ static mr_status *FN(eigh)(const mr_run *run, int64_t n, void *matrix, double *e
     if (z)
         FN(identity)(n, n, z);
     MR_GO(FN(tridiagonal)(run, n, a, e, beside, z, room, room + n, room + 2 * n));
-    MR_GO(ql(run, e, beside, n, z, FN(rotate), ok));
+    MR_GO(ql_iterate(run, e, beside, n, z, FN(rotate), ok));
     FN(sort_values)(n, e, z);
     for (int64_t i = 0; i < n; i++) {
         *ok &= !isnan(e[i]);

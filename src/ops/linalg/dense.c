@@ -30,7 +30,7 @@ MR_INLINE mr_c128 mul_complex128(mr_c128 x, mr_c128 y)
 }
 
 /* Where to cut n in two: at a multiple of LEAF, so that the blocks are whole. */
-static int64_t half(int64_t n) { return (n / 2 + LEAF - 1) / LEAF * LEAF; }
+static int64_t half_size(int64_t n) { return (n / 2 + LEAF - 1) / LEAF * LEAF; }
 
 #define MR_TYPED_FILE "ops/linalg/dense.c"
 #include "ops/linalg/each_field.h"
@@ -102,7 +102,7 @@ static mr_status *FN(solve_part)(mr_run *r, mr_triangle t, int64_t n, int64_t k,
         FN(solve_leaf)(t, n, k, a, lda, b, ldb);
         return NULL;
     }
-    int64_t n1 = half(n), n2 = n - n1;
+    int64_t n1 = half_size(n), n2 = n - n1;
     const T *a22 = a + n1 * lda + n1, *off = t.lower ? a + n1 * lda : a + n1;
     T *b2 = b + n1 * ldb;
     if (t.lower != t.adjoint) { /* op(A) is lower: from the top down */
@@ -166,7 +166,7 @@ static mr_status *FN(lu_part)(mr_run *r, int64_t m, int64_t n, T *a, int64_t ld,
         FN(lu_leaf)(m, n, a, ld, pivots);
         return NULL;
     }
-    int64_t n1 = half(n), n2 = n - n1;
+    int64_t n1 = half_size(n), n2 = n - n1;
     T *a12 = a + n1, *a21 = a + n1 * ld, *a22 = a21 + n1;
     MR_TRY(FN(lu_part)(r, m, n1, a, ld, pivots));
     FN(swap_rows)(pivots, 0, n1, a12, ld, n2);
@@ -246,7 +246,7 @@ static mr_status *FN(solve_right)(mr_run *r, int64_t m, int64_t n, const T *l, T
         FN(solve_right_leaf)(m, n, l, b, ld);
         return NULL;
     }
-    int64_t n1 = half(n), n2 = n - n1;
+    int64_t n1 = half_size(n), n2 = n - n1;
     const T *l21 = l + n1 * ld;
     MR_TRY(FN(solve_right)(r, m, n1, l, b, ld));
     MR_TRY(FN(subtract)(r, m, n2, n1, false, b, true, l21, b + n1, ld, ld, ld));
@@ -259,7 +259,7 @@ static mr_status *FN(subtract_square)(mr_run *r, int64_t n, int64_t k, const T *
 {
     if (n <= 4 * LEAF)
         return FN(subtract)(r, n, n, k, false, a, true, a, c, ld, ld, ld);
-    int64_t n1 = half(n), n2 = n - n1;
+    int64_t n1 = half_size(n), n2 = n - n1;
     const T *a2 = a + n1 * ld;
     MR_TRY(FN(subtract_square)(r, n1, k, a, c, ld));
     MR_TRY(FN(subtract)(r, n2, n1, k, false, a2, true, a, c + n1 * ld, ld, ld, ld));
@@ -292,7 +292,7 @@ static mr_status *FN(cholesky_part)(mr_run *r, int64_t n, T *a, int64_t ld, bool
         *ok = FN(cholesky_leaf)(n, a, ld);
         return NULL;
     }
-    int64_t n1 = half(n), n2 = n - n1;
+    int64_t n1 = half_size(n), n2 = n - n1;
     T *a21 = a + n1 * ld, *a22 = a21 + n1;
     MR_TRY(FN(cholesky_part)(r, n1, a, ld, ok));
     if (!*ok)

@@ -16,7 +16,7 @@ typedef struct job {
     bool log;
 } job;
 
-static void put(const mr_wide *out, int64_t i, mr_c128 v)
+static void put_value(const mr_wide *out, int64_t i, mr_c128 v)
 {
     size_t size = mr_dtype_size((mr_dtype)out->t->dtype);
     mr_dtype_convert(MR_COMPLEX128, &v, (mr_dtype)out->t->dtype,
@@ -27,18 +27,18 @@ static void put_determinant(const job *j, int64_t i, mr_c128 fraction, int64_t e
 {
     /* ldexp takes ints; beyond these the result is 0 or infinity anyway. */
     int e = (int)MR_MAX(-100000, MR_MIN(100000, exponent));
-    put(&j->out[0], i, __builtin_complex(ldexp(creal(fraction), e), ldexp(cimag(fraction), e)));
+    put_value(&j->out[0], i, __builtin_complex(ldexp(creal(fraction), e), ldexp(cimag(fraction), e)));
 }
 
 /* A determinant of 0 has the sign 0 and the logarithm -inf. */
 static void put_logarithm(const job *j, int64_t i, mr_c128 fraction, int64_t exponent)
 {
     double size = cabs(fraction);
-    put(&j->out[0], i, size == 0 ? 0 : fraction / size);
-    put(&j->out[1], i, log(size) + (double)exponent * M_LN2);
+    put_value(&j->out[0], i, size == 0 ? 0 : fraction / size);
+    put_value(&j->out[1], i, log(size) + (double)exponent * M_LN2);
 }
 
-static mr_status *one(mr_matrix_job *base, int64_t i)
+static mr_status *determinant_one(mr_matrix_job *base, int64_t i)
 {
     job *j = (job *)base;
     void *lu = mr_matrix_at(j->lu, i);
@@ -50,11 +50,11 @@ static mr_status *one(mr_matrix_job *base, int64_t i)
     return NULL;
 }
 
-static mr_status *run(mr_run *r, bool log)
+static mr_status *run_determinants(mr_run *r, bool log)
 {
     mr_status *st = NULL;
     const mr_tensor *x = mr_in(r, 0);
-    job j = {.base = {.r = r, .one = one}, .log = log};
+    job j = {.base = {.r = r, .one = determinant_one}, .log = log};
     MR_TRY(mr_in_square_matrices(r, 0));
     j.n = mr_cols(x);
     mr_dtype type = mr_wide_type((mr_dtype)x->dtype);
@@ -79,10 +79,10 @@ out:
     return st;
 }
 
-static mr_status *determinant(mr_run *r) { return run(r, false); }
-static mr_status *log_determinant(mr_run *r) { return run(r, true); }
+static mr_status *run_determinant(mr_run *r) { return run_determinants(r, false); }
+static mr_status *log_determinant(mr_run *r) { return run_determinants(r, true); }
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_determinant(mr_infer *c)
 {
     const mr_pshape *s;
     MR_TRY(mr_infer_square(c, 0, &s));
@@ -122,9 +122,9 @@ MR_OP(MatrixDeterminant,
     .doc      = "the determinants of the matrices in the last two dimensions",
     .sig      = "input: T -> output: T",
     .attrs    = "T: {half, float, double, complex64, complex128}",
-    .shape    = shape,
+    .shape    = infer_determinant,
     .grad     = determinant_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(determinant, MR_FIELDS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_determinant, MR_FIELDS)),
     .examples = MR_EXAMPLES(
         "[[1, 2], [3, 4]] -> -2", "[[[2]], [[-3]]] -> [2, -3]",
         "[[0, 1, 0], [0, 0, 1], [2, 1, 1]] -> 2", "nograd: [[1, 2], [2, 4]] -> 0",
@@ -139,7 +139,7 @@ MR_OP(LogMatrixDeterminant,
     .doc      = "the signs of determinants, and the logarithms of their absolute values",
     .sig      = "input: T -> sign: T, log_abs_determinant: T",
     .attrs    = "T: {half, float, double, complex64, complex128}",
-    .shape    = shape,
+    .shape    = infer_determinant,
     .grad     = log_determinant_backward,
     .kernels  = MR_KERNELS(MR_CPU_ONE(log_determinant, MR_FIELDS)),
     .examples = MR_EXAMPLES(
@@ -156,6 +156,6 @@ MR_OP(BatchMatrixDeterminant,
     .sig      = "input: T -> output: T",
     .attrs    = "T: {float, double, complex64, complex128}",
     .deprecated = 13, .deprecation = "Use MatrixDeterminant instead",
-    .shape    = shape,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(determinant, BATCH_TYPES)),
+    .shape    = infer_determinant,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_determinant, BATCH_TYPES)),
     .examples = MR_EXAMPLES("[[1, 2], [3, 4]] -> -2", "shape(2,0,0) -> [1, 1]"));

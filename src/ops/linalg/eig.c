@@ -9,7 +9,7 @@ typedef struct state {
     bool vectors;
 } state;
 
-static mr_status *init(mr_make *m, void *s)
+static mr_status *init_eig(mr_make *m, void *s)
 {
     return mr_node_get_bool(m->node, "compute_v", &((state *)s)->vectors);
 }
@@ -22,7 +22,7 @@ typedef struct job {
     bool vectors;
 } job;
 
-static void store(const mr_c128 *from, int64_t n, mr_tensor *t, int64_t at)
+static void store_numbers(const mr_c128 *from, int64_t n, mr_tensor *t, int64_t at)
 {
     size_t size = mr_dtype_size((mr_dtype)t->dtype);
     mr_dtype_convert(MR_COMPLEX128, from, (mr_dtype)t->dtype, (char *)t->data + (size_t)at * size,
@@ -45,15 +45,15 @@ static mr_status *eig_one(mr_matrix_job *base, int64_t i)
     MR_GO(mr_eig(j->base.r, n, room, e, j->vectors ? v : NULL, &ok));
     if (!ok)
         MR_GO(mr_invalid("Eigen decomposition was not successful. The input might not be valid."));
-    store(e, n, j->e, i * n);
+    store_numbers(e, n, j->e, i * n);
     if (j->vectors)
-        store(v, n * n, j->v, i * n * n);
+        store_numbers(v, n * n, j->v, i * n * n);
 out:
     mr_scratch_free(room);
     return st;
 }
 
-static mr_status *eig(mr_run *r)
+static mr_status *run_eig(mr_run *r)
 {
     const mr_tensor *a = mr_in(r, 0);
     MR_TRY(mr_in_square_matrices(r, 0));
@@ -68,7 +68,7 @@ static mr_status *eig(mr_run *r)
     return mr_matrix_job_run(&j.base, mr_matrix_count(a), 60 * n * n * n);
 }
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_eig(mr_infer *c)
 {
     const mr_pshape *a;
     bool vectors;
@@ -125,10 +125,10 @@ MR_OP(Eig,
     .attrs    = "compute_v: bool = true; T: {float, double, complex64, complex128}; "
                 "Tout: {complex64, complex128}",
     .key      = "T",
-    .shape    = shape,
+    .shape    = infer_eig,
     .grad     = eig_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(eig, TYPES)),
-    .state_bytes = sizeof(state), .init = init,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_eig, TYPES)),
+    .state_bytes = sizeof(state), .init = init_eig,
     .examples = MR_EXAMPLES(
         "Tout=complex64 nograd: [[2, 0], [0, 3]] -> [2, 3], [[1, 0], [0, 1]]",
         "Tout=complex128 nograd compute_v=false: [[0, -1], [1, 0]] -> [?, ?], shape(0)",

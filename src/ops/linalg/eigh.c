@@ -8,7 +8,7 @@ typedef struct state {
     bool vectors;
 } state;
 
-static mr_status *init(mr_make *m, void *s)
+static mr_status *init_eigh(mr_make *m, void *s)
 {
     return mr_node_get_bool(m->node, "compute_v", &((state *)s)->vectors);
 }
@@ -48,7 +48,7 @@ out:
     return st;
 }
 
-static mr_status *decompose(mr_run *r, job *j)
+static mr_status *decompose_all(mr_run *r, job *j)
 {
     const mr_tensor *a = mr_in(r, 0);
     double n = (double)j->n;
@@ -67,7 +67,7 @@ static mr_status *eigh_v2(mr_run *r)
     MR_TRY(mr_run_output(r, 0, a->rank - 1, a->dims, &j.e));
     MR_TRY(j.vectors ? mr_run_output(r, 1, a->rank, a->dims, &j.v)
                      : mr_run_output(r, 1, 1, (int64_t[]){0}, &j.v));
-    return decompose(r, &j);
+    return decompose_all(r, &j);
 }
 
 static mr_status *eigh_v1(mr_run *r)
@@ -79,7 +79,7 @@ static mr_status *eigh_v1(mr_run *r)
     mr_shape_set(&shape, a->rank, a->dims);
     shape.dims[a->rank - 2]++;
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &j.e));
-    return decompose(r, &j);
+    return decompose_all(r, &j);
 }
 
 static mr_status *shape_v2(mr_infer *c)
@@ -153,7 +153,7 @@ MR_OP(SelfAdjointEigV2,
     .shape    = shape_v2,
     .grad     = eigh_v2_backward,
     .kernels  = MR_KERNELS(MR_CPU_ONE(eigh_v2, MR_FIELDS)),
-    .state_bytes = sizeof(state), .init = init,
+    .state_bytes = sizeof(state), .init = init_eigh,
     .examples = MR_EXAMPLES(
         "nograd compute_v=false: [[2, 9], [1, 2]] -> [1, 3], shape(0)",
         "nograd: [[2, 9], [1, 2]] -> [1, 3], shape(2,2)",
@@ -178,7 +178,7 @@ MR_OP(BatchSelfAdjointEigV2,
     .deprecated = 13, .deprecation = "Use SelfAdjointEigV2 instead",
     .shape    = shape_v2,
     .kernels  = MR_KERNELS(MR_CPU_ONE(eigh_v2, MR_FLOATS32)),
-    .state_bytes = sizeof(state), .init = init,
+    .state_bytes = sizeof(state), .init = init_eigh,
     .examples = MR_EXAMPLES("[[3, 0], [0, 1]] -> [1, 3], [[0, 1], [1, 0]]"));
 
 MR_OP(SelfAdjointEig,

@@ -165,7 +165,7 @@ static mr_status *sum_last(mr_run *r, operand *o, int64_t kept)
     return st;
 }
 
-static mr_status *pack(mr_run *r, const plan *p, operand *o)
+static mr_status *pack_operand(mr_run *r, const plan *p, operand *o)
 {
     int64_t steps[MR_MAX_RANK], kept = 0, all = 0;
     MR_TRY(packed_elements(o, &kept, &all));
@@ -194,7 +194,7 @@ static int64_t matrix_at(void *ctx, int i, int64_t batch)
 }
 
 /* C[batch, own of a, own of b] */
-static mr_status *multiply(mr_run *r, plan *p, void *c)
+static mr_status *multiply_operands(mr_run *r, plan *p, void *c)
 {
     const operand *a = &p->in[0], *b = &p->in[1];
     mr_gemm g = {.type = (mr_dtype)a->t->dtype, .m = a->sizes[OWN], .n = b->sizes[OWN],
@@ -220,8 +220,8 @@ static int result_order(const plan *p, const int64_t *out_dims, int *order, int6
     return n;
 }
 
-static mr_status *spread(mr_run *r, const plan *p, const int *order, int n, const int64_t *steps,
-                         const mr_tensor *from, mr_tensor *out)
+static mr_status *spread_result(mr_run *r, const plan *p, const int *order, int n, const int64_t *steps,
+                                const mr_tensor *from, mr_tensor *out)
 {
     mr_blit b;
     int64_t step = from->n;
@@ -233,7 +233,7 @@ static mr_status *spread(mr_run *r, const plan *p, const int *order, int n, cons
     return mr_blit_copy(r, &b, out, 0, from, 0);
 }
 
-static mr_status *compute(mr_run *r, plan *p, mr_tensor *out)
+static mr_status *compute_result(mr_run *r, plan *p, mr_tensor *out)
 {
     mr_status *st = NULL;
     int order[MR_MAX_RANK];
@@ -246,17 +246,17 @@ static mr_status *compute(mr_run *r, plan *p, mr_tensor *out)
     if (!direct || p->n_in == 1)
         MR_GO(mr_run_temp(r, (mr_dtype)out->dtype, 1, &elements, &result));
     if (p->n_in == 2)
-        MR_GO(multiply(r, p, direct ? out->data : result->data));
+        MR_GO(multiply_operands(r, p, direct ? out->data : result->data));
     else
         memcpy(result->data, p->in[0].data, mr_tensor_bytes(result));
     if (result)
-        MR_GO(spread(r, p, order, n, steps, result, out));
+        MR_GO(spread_result(r, p, order, n, steps, result, out));
 out:
     mr_tensor_unref(result);
     return st;
 }
 
-static mr_status *prepare(mr_run *r, const mr_einsum_spec *spec, plan *p)
+static mr_status *prepare_plan(mr_run *r, const mr_einsum_spec *spec, plan *p)
 {
     p->n_in = spec->n_in;
     for (int i = 0; i < MR_EINSUM_LABELS; i++)
@@ -271,7 +271,7 @@ static mr_status *prepare(mr_run *r, const mr_einsum_spec *spec, plan *p)
     return NULL;
 }
 
-static mr_status *einsum(mr_run *r)
+static mr_status *run_einsum(mr_run *r)
 {
     mr_status *st = NULL;
     mr_tensor *out;
@@ -279,15 +279,15 @@ static mr_status *einsum(mr_run *r)
     plan *p = mr_scratch_zeroed(r, 1, sizeof(plan));
     if (!p)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for an Einsum");
-    MR_GO(prepare(r, r->state, p));
+    MR_GO(prepare_plan(r, r->state, p));
     for (int d = 0; d < p->out_rank; d++)
         dims[d] = p->dims[p->out_labels[d]];
     MR_GO(mr_run_output(r, 0, p->out_rank, dims, &out));
     if (out->n == 0)
         goto out;
     for (int i = 0; i < p->n_in; i++)
-        MR_GO(pack(r, p, &p->in[i]));
-    MR_GO(compute(r, p, out));
+        MR_GO(pack_operand(r, p, &p->in[i]));
+    MR_GO(compute_result(r, p, out));
 out:
     mr_tensor_unref(p->in[0].room);
     mr_tensor_unref(p->in[1].room);
@@ -295,7 +295,7 @@ out:
     return st;
 }
 
-static mr_status *init(mr_make *m, void *state)
+static mr_status *init_einsum(mr_make *m, void *state)
 {
     mr_sv equation;
     MR_TRY(mr_node_get_str(m->node, "equation", &equation));
@@ -341,7 +341,7 @@ static mr_status *output_shape(mr_infer *c, mr_sv equation, const mr_einsum_spec
 }
 
 /* What is known of the labels' sizes; an input of unknown rank with an ellipsis leaves the result's rank open. */
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_einsum(mr_infer *c)
 {
     mr_sv equation;
     const mr_pshape *ignored;
@@ -379,7 +379,7 @@ static void add_letter(mr_einsum_term *t, int letter)
     t->letters[t->n++] = letter;
 }
 
-static bool has(const mr_einsum_term *t, int letter)
+static bool has_letter(const mr_einsum_term *t, int letter)
 {
     for (int i = 0; t && i < t->n; i++)
         if (t->letters[i] == letter)
@@ -417,7 +417,7 @@ static mr_out shape_part(mr_grad *g, mr_out shape_, int from, int to)
 
 /* d, which begins with what an ellipsis stands for and has n more dimensions, summed over those
  * that x repeats under its own ellipsis; over all of them if x has no ellipsis. */
-static mr_out unbroadcast(mr_grad *g, const mr_einsum_term *x_term, mr_out x, mr_out d, int n)
+static mr_out sum_broadcast(mr_grad *g, const mr_einsum_term *x_term, mr_out x, mr_out d, int n)
 {
     mr_scope *s = g->s;
     mr_out mine = x_term->dots < 0 ? mr_const_vec_i32(s, 0, NULL)
@@ -462,13 +462,13 @@ static mr_out input_gradient(mr_grad *g, const mr_einsum_spec *spec, int i)
     bool dots = spec->out.dots >= 0 || (other && other->dots >= 0);
     kept.dots = dots ? 0 : -1;
     for (int k = 0; k < mine->n; k++)
-        add_letter(has(&spec->out, mine->letters[k]) || has(other, mine->letters[k]) ? &kept
+        add_letter(has_letter(&spec->out, mine->letters[k]) || has_letter(other, mine->letters[k]) ? &kept
                                                                                      : &summed,
                    mine->letters[k]);
     mr_out x = mr_xi(g, i), dy = mr_dyi(g, 0), y = other ? mr_conj(g, mr_xi(g, 1 - i)) : MR_NO_OUT;
     mr_out d = emit_einsum(g, &spec->out, other, &kept, dy, y);
     if (dots && (other || mine->dots < 0))
-        d = unbroadcast(g, mine, x, d, kept.n);
+        d = sum_broadcast(g, mine, x, d, kept.n);
     if (mine->dots < 0)
         kept.dots = -1;
     bool repeats = kept.n + summed.n < mine->n;
@@ -477,7 +477,7 @@ static mr_out input_gradient(mr_grad *g, const mr_einsum_spec *spec, int i)
     return repeats || mine->dots > 0 ? emit_einsum(g, &kept, NULL, mine, d, d) : d;
 }
 
-static void backward(mr_grad *g)
+static void einsum_backward(mr_grad *g)
 {
     mr_sv equation = {0};
     mr_einsum_spec spec;
@@ -497,10 +497,10 @@ MR_OP(Einsum,
                 "summed",
     .sig      = "inputs: N * T -> output: T",
     .attrs    = "equation: string; N: int >= 1; T: type",
-    .shape    = shape,
-    .grad     = backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(einsum, TYPES)),
-    .state_bytes = sizeof(mr_einsum_spec), .init = init,
+    .shape    = infer_einsum,
+    .grad     = einsum_backward,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_einsum, TYPES)),
+    .state_bytes = sizeof(mr_einsum_spec), .init = init_einsum,
     .examples = MR_EXAMPLES(
         "equation=\"ij,jk->ik\": ([[1, 2], [3, 4]], [[5, 6], [7, 8]]) -> [[19, 22], [43, 50]]",
         "equation=\"ij,jk->ki\": ([[1, 2], [3, 4]], [[5, 6], [7, 8]]) -> [[19, 43], [22, 50]]",

@@ -1,15 +1,15 @@
 /* ops/linalg/emit.c -- nodes for the gradients of ops on matrices. */
 #include "ops/linalg/emit.h"
 
-static mr_out product(mr_grad *g, mr_out a, bool adj_a, mr_out b, bool adj_b)
+static mr_out emit_product(mr_grad *g, mr_out a, bool adj_a, mr_out b, bool adj_b)
 {
     return mr_emit_with(g->s, "BatchMatMulV2",
                         MR_ATTRS({"adj_x", mr_a_bool(adj_a)}, {"adj_y", mr_a_bool(adj_b)}), a, b);
 }
 
-mr_out mr_mat_mul(mr_grad *g, mr_out a, mr_out b) { return product(g, a, false, b, false); }
-mr_out mr_mat_mul_h(mr_grad *g, mr_out a, mr_out b) { return product(g, a, false, b, true); }
-mr_out mr_mat_h_mul(mr_grad *g, mr_out a, mr_out b) { return product(g, a, true, b, false); }
+mr_out mr_mat_mul(mr_grad *g, mr_out a, mr_out b) { return emit_product(g, a, false, b, false); }
+mr_out mr_mat_mul_h(mr_grad *g, mr_out a, mr_out b) { return emit_product(g, a, false, b, true); }
+mr_out mr_mat_h_mul(mr_grad *g, mr_out a, mr_out b) { return emit_product(g, a, true, b, false); }
 
 /* The order of dimensions with the last two exchanged. */
 static mr_out turned_order(mr_grad *g, mr_out a)

@@ -268,7 +268,7 @@ typedef struct job {
     atomic_bool out_of_room;
 } job;
 
-static const char *operand(const mr_gemm_batch *b, int which, int64_t i)
+static const char *operand_at(const mr_gemm_batch *b, int which, int64_t i)
 {
     const char *p = which ? b->b : b->a;
     return p + (size_t)(b->at ? b->at(b->ctx, which, i) : 0) * mr_dtype_size(b->one.type);
@@ -280,8 +280,8 @@ static void run_units(const job *j, int64_t batch, int64_t begin, int64_t end, v
     const mr_gemm *g = &j->b->one;
     size_t bytes = mr_dtype_size(g->type);
     piece p = {g,
-               operand(j->b, 0, batch),
-               operand(j->b, 1, batch),
+               operand_at(j->b, 0, batch),
+               operand_at(j->b, 1, batch),
                (char *)j->b->c + (size_t)(batch * g->m * g->n) * bytes,
                0,
                g->m,
@@ -304,7 +304,7 @@ static void run_units(const job *j, int64_t batch, int64_t begin, int64_t end, v
     }
 }
 
-static void part(void *ctx, int64_t begin, int64_t end)
+static void multiply_part(void *ctx, int64_t begin, int64_t end)
 {
     job *j = ctx;
     void *packed = j->room ? j->alloc->alloc(j->alloc, j->room) : NULL;
@@ -342,7 +342,7 @@ static void choose_way(job *j)
     j->room = j->small ? 0 : mr_sgemm_room(&whole);
 }
 
-static int64_t up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 /* Every piece packs the other operand anew, so the larger one is cut, into few pieces. */
 static void choose_units(job *j, int threads)
@@ -351,8 +351,8 @@ static void choose_units(job *j, int threads)
     j->by_cols = g->n > g->m && !g->packed_b;
     int64_t size = j->by_cols ? g->n : g->m, least = j->by_cols ? COL_UNIT : ROW_UNIT;
     int64_t pieces = MR_MAX(1, 2 * threads / j->b->n_batch);
-    j->unit = up(up(size, pieces) / pieces, least);
-    j->n_units = up(size, j->unit) / j->unit;
+    j->unit = round_up(round_up(size, pieces) / pieces, least);
+    j->n_units = round_up(size, j->unit) / j->unit;
 }
 
 static mr_status *run_batch(mr_run *r, const mr_gemm_batch *b)
@@ -363,7 +363,7 @@ static mr_status *run_batch(mr_run *r, const mr_gemm_batch *b)
     choose_units(&j, mr_pool_shares(r->step->device->pool));
     double multiplications = (double)j.unit * (double)(j.by_cols ? g->m : g->n) * (double)g->k;
     double ns = g->type == MR_FLOAT ? 0.025 : g->type == MR_DOUBLE ? 0.1 : 0.5;
-    mr_run_for(r, b->n_batch * j.n_units, multiplications * ns, part, &j);
+    mr_run_for(r, b->n_batch * j.n_units, multiplications * ns, multiply_part, &j);
     if (j.out_of_room)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to multiply matrices");
     return NULL;

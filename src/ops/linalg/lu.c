@@ -43,7 +43,7 @@ static mr_status *factor_one(mr_matrix_job *base, int64_t i)
     return NULL;
 }
 
-static mr_status *lu(mr_run *r)
+static mr_status *run_lu(mr_run *r)
 {
     mr_status *st = NULL;
     const mr_tensor *a = mr_in(r, 0);
@@ -75,7 +75,7 @@ out:
     return st;
 }
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_lu(mr_infer *c)
 {
     const mr_pshape *a;
     MR_TRY(mr_infer_square(c, 0, &a));
@@ -92,8 +92,8 @@ MR_OP(Lu,
     .sig      = "input: T -> lu: T, p: output_idx_type",
     .attrs    = "T: {double, float, half, complex64, complex128}; output_idx_type: {int32, int64} "
                 "= DT_INT32",
-    .shape    = shape,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(lu, MR_FIELDS)),
+    .shape    = infer_lu,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_lu, MR_FIELDS)),
     .examples = MR_EXAMPLES(
         "[[1, 2], [4, 4]] -> [[4, 4], [0.25, 1]], [1, 0]",
         "output_idx_type=int64: [[4, 2], [2, 4]] -> [[4, 2], [0.5, 3]], [0, 1]",

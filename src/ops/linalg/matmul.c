@@ -42,7 +42,7 @@ static mr_status *matmul_accel(mr_run *r)
         r, &(mr_accel_gemm){g.m, g.n, g.k, {mr_in(r, 0), 0, g.ta}, {mr_in(r, 1), 0, g.tb}, {c, 0, false}, .n_batch = 1});
 }
 
-static mr_status *matmul(mr_run *r)
+static mr_status *run_matmul(mr_run *r)
 {
     const mr_tensor *a = mr_in(r, 0), *b = mr_in(r, 1);
     mr_gemm g = {.type = (mr_dtype)a->dtype};
@@ -73,8 +73,8 @@ static mr_status *matmul_shape(mr_infer *c)
 }
 
 /* A product of the same kind of op, with the two flags. */
-static mr_out product(mr_grad *g, const char *op, const char *flag_a, const char *flag_b, mr_out a,
-                      mr_out b, bool ta, bool tb)
+static mr_out emit_product(mr_grad *g, const char *op, const char *flag_a, const char *flag_b, mr_out a,
+                           mr_out b, bool ta, bool tb)
 {
     return mr_emit_with(g->s, op, MR_ATTRS({flag_a, mr_a_bool(ta)}, {flag_b, mr_a_bool(tb)}), a, b);
 }
@@ -85,8 +85,8 @@ static void products_backward(mr_grad *g, const char *op, const char *fa, const 
                               bool tb, mr_out a, mr_out b, mr_out *da, mr_out *db)
 {
     mr_out dc = mr_dyi(g, 0);
-    *da = ta ? product(g, op, fa, fb, b, dc, tb, true) : product(g, op, fa, fb, dc, b, false, !tb);
-    *db = tb ? product(g, op, fa, fb, dc, a, true, ta) : product(g, op, fa, fb, a, dc, !ta, false);
+    *da = ta ? emit_product(g, op, fa, fb, b, dc, tb, true) : emit_product(g, op, fa, fb, dc, b, false, !tb);
+    *db = tb ? emit_product(g, op, fa, fb, dc, a, true, ta) : emit_product(g, op, fa, fb, a, dc, !ta, false);
 }
 
 static void matmul_backward(mr_grad *g)
@@ -312,7 +312,7 @@ MR_OP(MatMul,
     .key      = "T",
     .shape    = matmul_shape,
     .grad     = matmul_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(matmul, MATMUL_TYPES) MR_GPU(matmul_accel, FLOAT)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_matmul, MATMUL_TYPES) MR_GPU(matmul_accel, FLOAT)),
     .examples = MR_EXAMPLES(
         "[[1, 2], [3, 4]], [[5, 6], [7, 8]] -> [[19, 22], [43, 50]]",
         "[[1, 2, 3]], [[4], [5], [6]] -> [[32]]",

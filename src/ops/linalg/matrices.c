@@ -27,7 +27,7 @@ mr_status *mr_in_square_matrices(const mr_run *r, int i)
     return NULL;
 }
 
-static void part(void *ctx, int64_t begin, int64_t end)
+static void run_part(void *ctx, int64_t begin, int64_t end)
 {
     mr_matrix_job *j = ctx;
     for (int64_t i = begin; i < end && !mr_first_error_any(&j->failed); i++)
@@ -43,7 +43,7 @@ mr_status *mr_matrix_cancelled(const mr_run *r)
 mr_status *mr_matrix_job_run(mr_matrix_job *j, int64_t n, double flops)
 {
     MR_ENSURE(j->dense);
-    mr_run_for(j->r, n, 20 + 0.5 * flops, part, j);
+    mr_run_for(j->r, n, 20 + 0.5 * flops, run_part, j);
     return mr_first_error_take(&j->failed);
 }
 

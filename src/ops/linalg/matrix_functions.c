@@ -29,7 +29,7 @@ static void only_real(mr_c128 *a, int64_t n)
         a[i] = NAN;
 }
 
-static mr_status *one(mr_matrix_job *base, int64_t i)
+static mr_status *apply_one(mr_matrix_job *base, int64_t i)
 {
     mr_status *st = NULL;
     job *j = (job *)base;
@@ -52,7 +52,7 @@ out:
     return st;
 }
 
-static mr_status *apply(mr_run *r, function *f)
+static mr_status *apply_function(mr_run *r, function *f)
 {
     const mr_tensor *a = mr_in(r, 0);
     MR_TRY(mr_in_square_matrices(r, 0));
@@ -61,7 +61,7 @@ static mr_status *apply(mr_run *r, function *f)
     if (a->n == 0)
         return NULL;
     double n = (double)j.n;
-    j.base = (mr_matrix_job){.r = r, .dense = mr_dense_of(MR_DOUBLE), .one = one};
+    j.base = (mr_matrix_job){.r = r, .dense = mr_dense_of(MR_DOUBLE), .one = apply_one};
     return mr_matrix_job_run(&j.base, mr_matrix_count(a), 60 * n * n * n);
 }
 
@@ -71,13 +71,13 @@ static mr_status *exp_of(const mr_run *r, int64_t n, mr_c128 *a, bool *ok)
     return mr_matrix_exp(r, n, a);
 }
 
-static mr_status *square_root(mr_run *r) { return apply(r, mr_matrix_sqrt); }
-static mr_status *logarithm(mr_run *r) { return apply(r, mr_matrix_log); }
-static mr_status *exponential(mr_run *r) { return apply(r, exp_of); }
+static mr_status *square_root(mr_run *r) { return apply_function(r, mr_matrix_sqrt); }
+static mr_status *run_logarithm(mr_run *r) { return apply_function(r, mr_matrix_log); }
+static mr_status *run_exponential(mr_run *r) { return apply_function(r, exp_of); }
 
 /* ---- gradient ---- */
 
-static mr_out kronecker(mr_grad *g, const char *equation, mr_out a, mr_out b)
+static mr_out kronecker_product(mr_grad *g, const char *equation, mr_out a, mr_out b)
 {
     const mr_out in[] = {a, b};
     return mr_emit_n(g->s, "Einsum", (mr_named_attr[]){{"equation", mr_a_str(equation)}}, 1, in, 2);
@@ -96,8 +96,8 @@ static void square_root_backward(mr_grad *g)
                                 mr_const_vec_i32(s, 1, (int32_t[]){0}),
                                 mr_const_vec_i32(s, 1, (int32_t[]){-2}), one_);
     mr_out unit = mr_emit(s, "MatrixDiag", mr_emit(s, "Fill", last, mr_scalar_like(g, 1, y)));
-    mr_out sum = mr_add(g, kronecker(g, "...ab,cd->...acbd", mr_mat_adjoint(g, y), unit),
-                        kronecker(g, "ab,...cd->...acbd", unit, mr_conj(g, y)));
+    mr_out sum = mr_add(g, kronecker_product(g, "...ab,cd->...acbd", mr_mat_adjoint(g, y), unit),
+                        kronecker_product(g, "ab,...cd->...acbd", unit, mr_conj(g, y)));
     mr_out square = mr_mul(g, last, last), axis = mr_const_i32(s, 0);
     mr_out system = mr_emit(s, "Reshape", sum, mr_emit(s, "ConcatV2", front, square, square, axis));
     mr_out right =
@@ -129,7 +129,7 @@ MR_OP(MatrixLogarithm,
     .sig      = "input: T -> output: T",
     .attrs    = "T: {complex64, complex128}",
     .shape    = mr_shape_square,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(logarithm, MR_COMPLEXES)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_logarithm, MR_COMPLEXES)),
     .examples = MR_EXAMPLES(
         "[[1, 0], [0, 1]] -> [[0, 0], [0, 0]]", "[[1, 1], [0, 1]] -> [[0, 1], [0, 0]]",
         "T=complex128: [[2, 1], [1, 3]] -> [[0.589514, 0.430409], [0.430409, 1.019923]]",
@@ -143,7 +143,7 @@ MR_OP(MatrixExponential,
     .attrs    = "T: {double, float, half, complex64, complex128}",
     .deprecated = 27, .deprecation = "Use Python implementation tf.linalg.matrix_exponential instead",
     .shape    = mr_shape_square,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(exponential, MR_FIELDS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_exponential, MR_FIELDS)),
     .examples = MR_EXAMPLES(
         "[[0, 0], [0, 0]] -> [[1, 0], [0, 1]]", "[[0, 1], [0, 0]] -> [[1, 1], [0, 1]]",
         "T=double: [[1, 2], [3, 4]] -> [[51.968956198705, 74.736564567003], [112.104846850504, "

@@ -8,7 +8,7 @@ typedef struct state {
     bool full;
 } state;
 
-static mr_status *init(mr_make *m, void *s)
+static mr_status *init_qr(mr_make *m, void *s)
 {
     return mr_node_get_bool(m->node, "full_matrices", &((state *)s)->full);
 }
@@ -37,7 +37,7 @@ out:
     return st;
 }
 
-static mr_status *qr(mr_run *r)
+static mr_status *run_qr(mr_run *r)
 {
     const mr_tensor *a = mr_in(r, 0);
     mr_shape shape;
@@ -57,7 +57,7 @@ static mr_status *qr(mr_run *r)
                              4.0 * (double)j.m * (double)j.n * (double)j.k);
 }
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_qr(mr_infer *c)
 {
     const mr_pshape *a;
     bool full;
@@ -125,10 +125,10 @@ MR_OP(Qr,
     .sig      = "input: T -> q: T, r: T",
     .attrs    = "full_matrices: bool = false; T: {double, float, half, complex64, complex128}",
     .key      = "T",
-    .shape    = shape,
+    .shape    = infer_qr,
     .grad     = qr_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(qr, MR_FIELDS)),
-    .state_bytes = sizeof(state), .init = init,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_qr, MR_FIELDS)),
+    .state_bytes = sizeof(state), .init = init_qr,
     .examples = MR_EXAMPLES(
         "[[3, 1], [4, 2]] -> [[-0.6, -0.8], [-0.8, 0.6]], [[-5, -2.2], [0, 0.4]]",
         "[[3], [4]] -> [[-0.6], [-0.8]], [[-5]]",

@@ -28,7 +28,7 @@ MR_INLINE cx mul(cx x, cx y)
 /* |Re| + |Im| */
 MR_INLINE double size1(cx x) { return fabs(creal(x)) + fabs(cimag(x)); }
 
-static mr_status *room(const mr_run *r, int64_t n, cx **out)
+static mr_status *make_room(const mr_run *r, int64_t n, cx **out)
 {
     size_t bytes;
     *out = NULL;
@@ -37,7 +37,7 @@ static mr_status *room(const mr_run *r, int64_t n, cx **out)
     return NULL;
 }
 
-static void identity(int64_t n, cx *a)
+static void set_identity(int64_t n, cx *a)
 {
     memset(a, 0, sizeof(cx) * (size_t)(n * n));
     for (int64_t i = 0; i < n; i++)
@@ -62,7 +62,7 @@ MR_CLONES static void product(int64_t n, const cx *a, const cx *b, cx *c)
 /* ---- Hessenberg ---- */
 
 /* v and tau with (1 - conj(tau) v v^H) x = beta e_1 for the m numbers of x, n apart. */
-static cx reflection(const cx *x, int64_t m, int64_t n, cx *v, double *beta)
+static cx make_reflection(const cx *x, int64_t m, int64_t n, cx *v, double *beta)
 {
     double rest = 0, top = 0;
     for (int64_t i = 0; i < m; i++)
@@ -130,13 +130,13 @@ static void reflect_columns(int64_t rows, int64_t m, cx f, const cx *v, const cx
         add_row(m, -mul(f, sum_products(m, a + i * n, v)), turned, a + i * n);
 }
 
-static mr_status *hessenberg(const mr_run *r, int64_t n, cx *a, cx *z, cx *v, cx *w)
+static mr_status *reduce_to_hessenberg(const mr_run *r, int64_t n, cx *a, cx *z, cx *v, cx *w)
 {
     for (int64_t k = 0; k + 2 < n; k++) {
         double beta;
         int64_t m = n - k - 1;
         MR_TRY(mr_matrix_cancelled(r));
-        cx *below = a + (k + 1) * n + k, tau = reflection(below, m, n, v, &beta);
+        cx *below = a + (k + 1) * n + k, tau = make_reflection(below, m, n, v, &beta);
         if (tau == 0)
             continue;
         reflect_rows(m, n - k - 1, conj(tau), v, below + 1, n, w);
@@ -155,7 +155,7 @@ static mr_status *hessenberg(const mr_run *r, int64_t n, cx *a, cx *z, cx *v, cx
 
 /* The eigenvalue of the last two rows and columns of the active part that is nearer to the corner.
  * */
-static cx shift(const cx *a, int64_t n, int64_t last)
+static cx corner_shift(const cx *a, int64_t n, int64_t last)
 {
     cx p = a[(last - 1) * n + last - 1], q = a[(last - 1) * n + last], r = a[last * n + last - 1],
        s = a[last * n + last];
@@ -165,7 +165,7 @@ static cx shift(const cx *a, int64_t n, int64_t last)
 }
 
 /* c and s with c real that turn (x, y) to (r, 0): r = c x + s y. */
-static cx rotation(cx x, cx y, double *c, cx *s)
+static cx make_rotation(cx x, cx y, double *c, cx *s)
 {
     double a = cabs(x), b = cabs(y), length = hypot(a, b);
     if (b == 0) {
@@ -244,7 +244,7 @@ MR_CLONES static void turn_columns(int64_t n, int64_t begin, int64_t end, int64_
     }
 }
 
-static void transpose(int64_t n, cx *a)
+static void transpose_matrix(int64_t n, cx *a)
 {
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < i; j++) {
@@ -263,7 +263,7 @@ static void qr_step(int64_t n, cx *a, cx *z, int64_t first, int64_t last, cx by,
         a[i * n + i] -= by;
     for (int64_t k = first; k < last; k++) {
         cx *x = a + k * n, *y = x + n;
-        x[k] = rotation(x[k], y[k], &t->c[k], &t->s[k]);
+        x[k] = make_rotation(x[k], y[k], &t->c[k], &t->s[k]);
         y[k] = 0;
         turn_rows(cols - k - 1, t->c[k], t->s[k], x + k + 1, y + k + 1);
     }
@@ -274,7 +274,7 @@ static void qr_step(int64_t n, cx *a, cx *z, int64_t first, int64_t last, cx by,
         a[i * n + i] += by;
 }
 
-static mr_status *iterate(const mr_run *r, int64_t n, cx *a, cx *z, const turns *t, bool *ok)
+static mr_status *qr_iterate(const mr_run *r, int64_t n, cx *a, cx *z, const turns *t, bool *ok)
 {
     int round = 0;
     *ok = true;
@@ -297,7 +297,7 @@ static mr_status *iterate(const mr_run *r, int64_t n, cx *a, cx *z, const turns 
         if (!*ok)
             return NULL;
         MR_TRY(mr_matrix_cancelled(r));
-        cx by = shift(a, n, last);
+        cx by = corner_shift(a, n, last);
         if (round % 11 == 10) /* a shift out of order, should it go in circles */
             by += size1(a[last * n + last - 1]);
         qr_step(n, a, z, first, last, by, t);
@@ -312,19 +312,19 @@ mr_status *mr_schur(const mr_run *r, int64_t n, mr_c128 *a, mr_c128 *z, bool *ok
     *ok = true;
     if (n == 0)
         return NULL;
-    MR_GO(room(r, (3 + LANES) * n, &v));
+    MR_GO(make_room(r, (3 + LANES) * n, &v));
     if (z)
-        identity(n, z);
+        set_identity(n, z);
     for (int64_t i = 0; i < n * n && *ok; i++)
         *ok = isfinite(creal(a[i])) && isfinite(cimag(a[i]));
     if (!*ok)
         goto out;
-    MR_GO(hessenberg(r, n, a, z, v, v + n));
+    MR_GO(reduce_to_hessenberg(r, n, a, z, v, v + n));
     if (z)
-        transpose(n, z);
-    st = iterate(r, n, a, z, &(turns){(double *)v, v + n, (double *)(v + 2 * n)}, ok);
+        transpose_matrix(n, z);
+    st = qr_iterate(r, n, a, z, &(turns){(double *)v, v + n, (double *)(v + 2 * n)}, ok);
     if (z)
-        transpose(n, z);
+        transpose_matrix(n, z);
 out:
     mr_scratch_free(v);
     return st;
@@ -370,8 +370,8 @@ mr_status *mr_eig(const mr_run *r, int64_t n, mr_c128 *a, mr_c128 *e, mr_c128 *v
     mr_status *st = NULL;
     cx *z = NULL, *x = NULL;
     if (v) {
-        MR_GO(room(r, n * n, &z));
-        MR_GO(room(r, n, &x));
+        MR_GO(make_room(r, n * n, &z));
+        MR_GO(make_room(r, n, &x));
     }
     MR_GO(mr_schur(r, n, a, z, ok));
     double top = 0;
@@ -423,9 +423,9 @@ mr_status *mr_matrix_sqrt(const mr_run *r, int64_t n, mr_c128 *a, bool *ok)
 {
     mr_status *st = NULL;
     cx *z = NULL, *w = NULL, *t = NULL;
-    MR_GO(room(r, n * n, &z));
-    MR_GO(room(r, n * n, &w));
-    MR_GO(room(r, n * n, &t));
+    MR_GO(make_room(r, n * n, &z));
+    MR_GO(make_room(r, n * n, &w));
+    MR_GO(make_room(r, n * n, &t));
     memcpy(t, a, sizeof(cx) * (size_t)(n * n));
     MR_GO(mr_schur(r, n, t, z, ok));
     if (*ok) {
@@ -500,10 +500,10 @@ mr_status *mr_matrix_log(const mr_run *r, int64_t n, mr_c128 *a, bool *ok)
 {
     mr_status *st = NULL;
     cx *z = NULL, *w = NULL, *t = NULL, *d = NULL;
-    MR_GO(room(r, n * n, &z));
-    MR_GO(room(r, n * n, &w));
-    MR_GO(room(r, n * n, &t));
-    MR_GO(room(r, n, &d));
+    MR_GO(make_room(r, n * n, &z));
+    MR_GO(make_room(r, n * n, &w));
+    MR_GO(make_room(r, n * n, &t));
+    MR_GO(make_room(r, n, &d));
     memcpy(t, a, sizeof(cx) * (size_t)(n * n));
     MR_GO(mr_schur(r, n, t, z, ok));
     if (*ok) {
@@ -523,7 +523,7 @@ out:
 /* ---- exponential ---- */
 
 /* b = a^-1 b by elimination with pivots; both are written over. */
-static void solve(int64_t n, cx *a, cx *b)
+static void solve_matrix(int64_t n, cx *a, cx *b)
 {
     for (int64_t k = 0; k < n; k++) {
         int64_t best = k;
@@ -554,7 +554,7 @@ static void solve(int64_t n, cx *a, cx *b)
         }
 }
 
-static double norm1(int64_t n, const cx *a)
+static double one_norm(int64_t n, const cx *a)
 {
     double most = 0;
     for (int64_t j = 0; j < n; j++) {
@@ -567,7 +567,7 @@ static double norm1(int64_t n, const cx *a)
 }
 
 /* Coefficients of the Pade approximation of order 13: (26 - k)! 13! / (26! k! (13 - k)!). */
-static void pade(double *c)
+static void pade_coefficients(double *c)
 {
     c[0] = 1;
     for (int k = 1; k <= 13; k++)
@@ -585,16 +585,16 @@ mr_status *mr_matrix_exp(const mr_run *r, int64_t n, mr_c128 *a)
 {
     mr_status *st = NULL;
     cx *w = NULL;
-    double c[14], size = norm1(n, a);
+    double c[14], size = one_norm(n, a);
     int halvings = size > 5 && isfinite(size) ? ilogb(size / 5) + 1 : 0;
-    MR_GO(room(r, 5 * n * n, &w));
+    MR_GO(make_room(r, 5 * n * n, &w));
     cx *square = w, *power = w + n * n, *next = power + n * n, *even = next + n * n,
        *odd = even + n * n;
-    pade(c);
+    pade_coefficients(c);
     for (int64_t i = 0; i < n * n; i++)
         a[i] *= ldexp(1, -halvings);
     product(n, a, a, square);
-    identity(n, power);
+    set_identity(n, power);
     memset(even, 0, sizeof(cx) * (size_t)(n * n));
     memset(odd, 0, sizeof(cx) * (size_t)(n * n));
     for (int k = 0; k < 14; k += 2) { /* by powers of the square */
@@ -610,7 +610,7 @@ mr_status *mr_matrix_exp(const mr_run *r, int64_t n, mr_c128 *a)
         square[i] = even[i] - next[i];
         a[i] = even[i] + next[i];
     }
-    solve(n, square, a);
+    solve_matrix(n, square, a);
     for (; halvings > 0; halvings--) {
         product(n, a, a, next);
         memcpy(a, next, sizeof(cx) * (size_t)(n * n));

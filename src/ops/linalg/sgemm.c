@@ -32,13 +32,13 @@ typedef struct block {
     const float *b; /* packed */
 } block;
 
-static int64_t up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 /* k in one block: all of about the same size, or the last would be all overhead. */
 static int64_t k_of_block(int64_t k)
 {
     int64_t blocks = (k + KC - 1) / KC;
-    return MR_MIN(k, up((k + blocks - 1) / blocks, 8));
+    return MR_MIN(k, round_up((k + blocks - 1) / blocks, 8));
 }
 
 /* Rows of A need no packing, unless they fall into the same places of the cache, or so many panels
@@ -72,7 +72,7 @@ static void pack_a(const block *b)
 }
 
 /* All strips of a block beside the panel at column j. */
-static void multiply(const block *b, int64_t j)
+static void multiply_panel(const block *b, int64_t j)
 {
     const mr_sgemm *g = b->g;
     const mr_tile_height *h;
@@ -96,14 +96,14 @@ static void run_rows(block *b)
         if (!b->direct)
             pack_a(b);
         for (int64_t j = 0; j < b->nc; j += b->p->cols)
-            multiply(b, j);
+            multiply_panel(b, j);
     }
 }
 
 /* Floats of one block of B, packed; 0 when all of it comes packed. */
 static size_t floats_of_b(const mr_tiles *p, const mr_sgemm *g)
 {
-    return g->packed_b ? 0 : (size_t)(up(MR_MIN(NC, g->n), p->cols) * k_of_block(g->k));
+    return g->packed_b ? 0 : (size_t)(round_up(MR_MIN(NC, g->n), p->cols) * k_of_block(g->k));
 }
 
 /* Calls fn for the blocks of B in the order in which they are packed. */
@@ -120,7 +120,7 @@ static void each_block(block *b, void (*fn)(block *b, float *room), float *room)
 }
 
 /* Where a block is among all that are packed. */
-static int64_t block_at(const block *b) { return b->j * b->g->k + b->k * up(b->nc, b->p->cols); }
+static int64_t block_at(const block *b) { return b->j * b->g->k + b->k * round_up(b->nc, b->p->cols); }
 
 static void keep_block(block *b, float *to) { pack_b(b, to + block_at(b)); }
 
@@ -137,7 +137,7 @@ static void run_few_rows(block *b, float *room)
         few.nc = MR_MIN(FEW, b->j + b->nc - few.j);
         pack_b(&few, room);
         for (int64_t j = 0; j < few.nc; j += b->p->cols)
-            multiply(&few, j);
+            multiply_panel(&few, j);
     }
 }
 
@@ -164,7 +164,7 @@ static void run_blocks(const mr_sgemm *g, float *room)
 
 /* ---- B packed once for many products ---- */
 
-int64_t mr_sgemm_packed_size(const mr_sgemm *g) { return g->k * up(g->n, mr_tiles_here()->cols); }
+int64_t mr_sgemm_packed_size(const mr_sgemm *g) { return g->k * round_up(g->n, mr_tiles_here()->cols); }
 
 void mr_sgemm_pack_b(const mr_sgemm *g, float *out)
 {
@@ -178,7 +178,7 @@ static bool is_column(const mr_sgemm *g) { return g->n == 1 && g->ldc == 1; }
 bool mr_sgemm_thin(const mr_sgemm *g) { return g->m <= THIN || is_column(g); }
 
 /* One column is one row of the product's transpose. */
-static mr_sgemm transposed(const mr_sgemm *g)
+static mr_sgemm transposed_product(const mr_sgemm *g)
 {
     mr_sgemm t = *g;
     t.m = g->n, t.n = g->m, t.ldc = g->m;
@@ -217,7 +217,7 @@ void mr_sgemm_run(const mr_sgemm *g, void *room)
     if (!g->thin) {
         run_blocks(g, room);
     } else if (is_column(g)) {
-        mr_sgemm t = transposed(g);
+        mr_sgemm t = transposed_product(g);
         run_thin(&t, room);
     } else {
         run_thin(g, room);

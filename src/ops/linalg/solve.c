@@ -9,14 +9,14 @@ typedef struct state { /* attrs of a kernel */
     bool adjoint, lower;
 } state;
 
-static mr_status *init(mr_make *m, void *s)
+static mr_status *init_solve(mr_make *m, void *s)
 {
     return mr_node_get_bool(m->node, "adjoint", &((state *)s)->adjoint);
 }
 
 static mr_status *init_triangle(mr_make *m, void *s)
 {
-    MR_TRY(init(m, s));
+    MR_TRY(init_solve(m, s));
     return mr_node_get_bool(m->node, "lower", &((state *)s)->lower);
 }
 
@@ -79,7 +79,7 @@ out:
     return st;
 }
 
-static mr_status *inverse(mr_run *r)
+static mr_status *run_inverse(mr_run *r)
 {
     mr_status *st = NULL;
     const mr_tensor *x = mr_in(r, 0);
@@ -103,7 +103,7 @@ static mr_status *check_rows(const mr_run *r)
     return NULL;
 }
 
-static mr_status *solve(mr_run *r)
+static mr_status *run_solve(mr_run *r)
 {
     mr_status *st = NULL;
     const mr_tensor *a = mr_in(r, 0), *b = mr_in(r, 1);
@@ -146,7 +146,7 @@ static bool flag_of(mr_grad *g, const char *name)
     return v;
 }
 
-static mr_out product(mr_grad *g, mr_out a, bool adj_a, mr_out b, bool adj_b)
+static mr_out emit_product(mr_grad *g, mr_out a, bool adj_a, mr_out b, bool adj_b)
 {
     return mr_emit_with(g->s, "BatchMatMulV2",
                         MR_ATTRS({"adj_x", mr_a_bool(adj_a)}, {"adj_y", mr_a_bool(adj_b)}), a, b);
@@ -157,15 +157,15 @@ static void inverse_backward(mr_grad *g)
 {
     bool adjoint = flag_of(g, "adjoint");
     mr_out y = mr_yi(g, 0), dy = mr_dyi(g, 0);
-    mr_out inner = product(g, dy, adjoint, y, !adjoint);
-    mr_dxi(g, 0, mr_emit(g->s, "Neg", product(g, y, !adjoint, inner, false)));
+    mr_out inner = emit_product(g, dy, adjoint, y, !adjoint);
+    mr_dxi(g, 0, mr_emit(g->s, "Neg", emit_product(g, y, !adjoint, inner, false)));
 }
 
 /* dA where op(A) X = B and dB is known; sums over what was broadcast are not done here. */
 static mr_out matrix_gradient(mr_grad *g, mr_out x, mr_out db, bool adjoint)
 {
-    return mr_emit(g->s, "Neg", adjoint ? product(g, x, false, db, true)
-                                        : product(g, db, false, x, true));
+    return mr_emit(g->s, "Neg", adjoint ? emit_product(g, x, false, db, true)
+                                        : emit_product(g, db, false, x, true));
 }
 
 static void solve_backward(mr_grad *g)
@@ -266,7 +266,7 @@ static mr_out batch_dims(mr_grad *g, mr_out shape)
 }
 
 /* d, as large as the result, summed over what an input of this shape was broadcast along. */
-static mr_out unbroadcast(mr_grad *g, mr_out d, mr_out axes, mr_out shape)
+static mr_out sum_broadcast(mr_grad *g, mr_out d, mr_out axes, mr_out shape)
 {
     return mr_emit(g->s, "Reshape", mr_emit(g->s, "Sum", d, axes), shape);
 }
@@ -283,8 +283,8 @@ static void triangular_solve_backward(mr_grad *g)
                  mr_const_i64(g->s, lower ? 0 : -1));
     mr_out a = mr_shape_of(g, mr_xi(g, 0)), b = mr_shape_of(g, mr_xi(g, 1));
     mr_out axes = mr_emit(g->s, "BroadcastGradientArgs", batch_dims(g, a), batch_dims(g, b));
-    mr_dxi(g, 0, unbroadcast(g, da, mr_nth(axes, 0), a));
-    mr_dxi(g, 1, unbroadcast(g, db, mr_nth(axes, 1), b));
+    mr_dxi(g, 0, sum_broadcast(g, da, mr_nth(axes, 0), a));
+    mr_dxi(g, 1, sum_broadcast(g, db, mr_nth(axes, 1), b));
 }
 
 #define TRIANGLE_TYPES(M, ...) MR_FIELDS(M, __VA_ARGS__) MR_TYPE_BFLOAT16(M, __VA_ARGS__)
@@ -295,8 +295,8 @@ MR_OP(MatrixInverse,
     .attrs    = "adjoint: bool = false; T: {double, float, half, complex64, complex128}",
     .shape    = mr_shape_square,
     .grad     = inverse_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(inverse, MR_FIELDS)),
-    .state_bytes = sizeof(state), .init = init,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_inverse, MR_FIELDS)),
+    .state_bytes = sizeof(state), .init = init_solve,
     .examples = MR_EXAMPLES(
         "[[1, 2], [3, 4]] -> [[-2, 1], [1.5, -0.5]]",
         "adjoint=true: [[1, 2], [3, 4]] -> [[-2, 1.5], [1, -0.5]]",
@@ -315,8 +315,8 @@ MR_OP(MatrixSolve,
     .attrs    = "adjoint: bool = false; T: {double, float, half, complex64, complex128}",
     .shape    = solve_shape,
     .grad     = solve_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(solve, MR_FIELDS)),
-    .state_bytes = sizeof(state), .init = init,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_solve, MR_FIELDS)),
+    .state_bytes = sizeof(state), .init = init_solve,
     .examples = MR_EXAMPLES(
         "[[1, 2], [3, 4]], [[5], [11]] -> [[1], [2]]",
         "adjoint=true: [[1, 3], [2, 4]], [[5], [11]] -> [[1], [2]]",
@@ -362,8 +362,8 @@ MR_OP(BatchMatrixInverse,
     .attrs    = "adjoint: bool = false; T: {double, float}",
     .deprecated = 13, .deprecation = "Use MatrixInverse instead",
     .shape    = mr_shape_square,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(inverse, MR_FLOATS32)),
-    .state_bytes = sizeof(state), .init = init,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_inverse, MR_FLOATS32)),
+    .state_bytes = sizeof(state), .init = init_solve,
     .examples = MR_EXAMPLES("[[[1, 2], [3, 4]]] -> [[[-2, 1], [1.5, -0.5]]]",
                             "[[0]] -> !INVALID_ARGUMENT Input is not invertible."));
 
@@ -373,8 +373,8 @@ MR_OP(BatchMatrixSolve,
     .attrs    = "adjoint: bool = false; T: {double, float}",
     .deprecated = 13, .deprecation = "Use MatrixSolve instead",
     .shape    = solve_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(solve, MR_FLOATS32)),
-    .state_bytes = sizeof(state), .init = init,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_solve, MR_FLOATS32)),
+    .state_bytes = sizeof(state), .init = init_solve,
     .examples = MR_EXAMPLES("[[1, 2], [3, 4]], [[5], [11]] -> [[1], [2]]",
                             "adjoint=true: [[1, 3], [2, 4]], [[5], [11]] -> [[1], [2]]"));
 

@@ -15,7 +15,7 @@ typedef struct state {
     bool fast;
 } state;
 
-static mr_status *init(mr_make *m, void *s)
+static mr_status *init_solve_ls(mr_make *m, void *s)
 {
     return mr_node_get_bool(m->node, "fast", &((state *)s)->fast);
 }
@@ -31,8 +31,8 @@ typedef struct job {
 } job;
 
 /* c (rows x cols) = op(a) op(b), op the adjoint where asked. */
-static mr_status *multiply(const job *j, int64_t rows, int64_t cols, int64_t inner, bool adj_a,
-                           const void *a, bool adj_b, const void *b, void *c)
+static mr_status *multiply_matrices(const job *j, int64_t rows, int64_t cols, int64_t inner, bool adj_a,
+                                    const void *a, bool adj_b, const void *b, void *c)
 {
     bool complex_ = j->full == MR_COMPLEX128;
     mr_gemm g = {.type = j->full, .m = rows, .n = cols, .k = inner, .ta = adj_a, .tb = adj_b,
@@ -77,13 +77,13 @@ static mr_status *solve_fast(const job *j, const void *a, void *b, void *x)
     int64_t p = MR_MIN(j->m, j->n);
     MR_GO(mr_matrix_room(j->base.r, j->full, p, p, &gram));
     if (j->m >= j->n) { /* (A^H A + l)^-1 A^H B */
-        MR_GO(multiply(j, p, p, j->m, true, a, false, a, gram));
-        MR_GO(multiply(j, j->n, j->k, j->m, true, a, false, b, x));
+        MR_GO(multiply_matrices(j, p, p, j->m, true, a, false, a, gram));
+        MR_GO(multiply_matrices(j, j->n, j->k, j->m, true, a, false, b, x));
         MR_GO(solve_gram(j, p, gram, x));
     } else { /* A^H (A A^H + l)^-1 B */
-        MR_GO(multiply(j, p, p, j->n, false, a, true, a, gram));
+        MR_GO(multiply_matrices(j, p, p, j->n, false, a, true, a, gram));
         MR_GO(solve_gram(j, p, gram, b));
-        MR_GO(multiply(j, j->n, j->k, j->m, true, a, false, b, x));
+        MR_GO(multiply_matrices(j, j->n, j->k, j->m, true, a, false, b, x));
     }
 out:
     mr_scratch_free(gram);
@@ -102,7 +102,7 @@ static mr_status *solve_by_values(const job *j, void *a, const void *b, void *x)
     MR_GO(mr_matrix_room(j->base.r, j->full, j->n, p, &v));
     MR_GO(mr_matrix_room(j->base.r, j->full, p, j->k, &t));
     MR_GO(mr_decompose_of(j->full)->svd(j->base.r, j->m, j->n, a, s, p, u, p, v, &ok));
-    MR_GO(multiply(j, p, j->k, j->m, true, u, false, b, t));
+    MR_GO(multiply_matrices(j, p, j->k, j->m, true, u, false, b, t));
     const double *values = s;
     double own = j->a->dtype == MR_FLOAT || j->a->dtype == MR_COMPLEX64 ? FLT_EPSILON
                  : j->a->dtype == MR_HALF ? 0x1p-10 : DBL_EPSILON;
@@ -115,7 +115,7 @@ static mr_status *solve_by_values(const job *j, void *a, const void *b, void *x)
             else
                 ((double *)t)[i * j->k + c] *= f;
     }
-    MR_GO(multiply(j, j->n, j->k, p, false, v, false, t, x));
+    MR_GO(multiply_matrices(j, j->n, j->k, p, false, v, false, t, x));
 out:
     mr_scratch_free(s);
     mr_scratch_free(u);
@@ -124,7 +124,7 @@ out:
     return st;
 }
 
-static mr_status *one(mr_matrix_job *base, int64_t i)
+static mr_status *solve_one(mr_matrix_job *base, int64_t i)
 {
     mr_status *st = NULL;
     job *j = (job *)base;
@@ -141,7 +141,7 @@ out:
     return st;
 }
 
-static mr_status *check(const mr_run *r, job *j)
+static mr_status *check_inputs(const mr_run *r, job *j)
 {
     const mr_tensor *a = mr_in(r, 0), *b = mr_in(r, 1), *l2 = mr_in(r, 2);
     MR_TRY(mr_in_matrices(r, 0));
@@ -165,7 +165,7 @@ static mr_status *solve_ls(mr_run *r)
     const mr_tensor *a = mr_in(r, 0), *b = mr_in(r, 1);
     mr_shape shape_;
     job j = {.a = a, .b = b, .fast = ((state *)r->state)->fast};
-    MR_TRY(check(r, &j));
+    MR_TRY(check_inputs(r, &j));
     j.m = mr_rows(a);
     j.n = mr_cols(a);
     j.k = mr_cols(b);
@@ -178,12 +178,12 @@ static mr_status *solve_ls(mr_run *r)
         return NULL;
     }
     double p = (double)MR_MIN(j.m, j.n);
-    j.base = (mr_matrix_job){.r = r, .dense = mr_dense_of(j.full), .one = one};
+    j.base = (mr_matrix_job){.r = r, .dense = mr_dense_of(j.full), .one = solve_one};
     return mr_matrix_job_run(&j.base, mr_matrix_count(a),
                              p * (double)j.m * (double)j.n * (j.fast ? 1 : 40));
 }
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_solve_ls(mr_infer *c)
 {
     const mr_pshape *a, *b, *front, *l2;
     int64_t m;
@@ -199,7 +199,7 @@ static mr_status *shape(mr_infer *c)
 
 /* ---- gradient ---- */
 
-static mr_out regularized(mr_grad *g, mr_out gram)
+static mr_out regularized_gram(mr_grad *g, mr_out gram)
 {
     mr_out d = mr_emit(g->s, "MatrixDiagPart", gram), l2 = mr_xi(g, 2);
     if (!mr_scope_ok(g->s))
@@ -214,7 +214,7 @@ static mr_out regularized(mr_grad *g, mr_out gram)
 static void tall_backward(mr_grad *g)
 {
     mr_out a = mr_xi(g, 0), b = mr_xi(g, 1), x = mr_yi(g, 0);
-    mr_out z = mr_emit(g->s, "MatrixSolve", regularized(g, mr_mat_h_mul(g, a, a)), mr_dyi(g, 0));
+    mr_out z = mr_emit(g->s, "MatrixSolve", regularized_gram(g, mr_mat_h_mul(g, a, a)), mr_dyi(g, 0));
     mr_out both = mr_add(g, mr_mat_mul_h(g, x, z), mr_mat_mul_h(g, z, x));
     mr_dxi(g, 0, mr_sub(g, mr_mat_mul_h(g, b, z), mr_mat_mul(g, a, both)));
     mr_dxi(g, 1, mr_mat_mul(g, a, z));
@@ -223,7 +223,7 @@ static void tall_backward(mr_grad *g)
 /* With G = A A^H + l and W = G^-1 B: dB = G^-1 A dX, dA = W (dX - A^H dB)^H - dB W^H A. */
 static void wide_backward(mr_grad *g)
 {
-    mr_out a = mr_xi(g, 0), dx = mr_dyi(g, 0), gram = regularized(g, mr_mat_mul_h(g, a, a));
+    mr_out a = mr_xi(g, 0), dx = mr_dyi(g, 0), gram = regularized_gram(g, mr_mat_mul_h(g, a, a));
     mr_out db = mr_emit(g->s, "MatrixSolve", gram, mr_mat_mul(g, a, dx));
     mr_out w = mr_emit(g->s, "MatrixSolve", gram, mr_xi(g, 1));
     mr_out rest = mr_sub(g, dx, mr_mat_h_mul(g, a, db));
@@ -231,7 +231,7 @@ static void wide_backward(mr_grad *g)
     mr_dxi(g, 1, db);
 }
 
-static void backward(mr_grad *g)
+static void solve_ls_backward(mr_grad *g)
 {
     bool fast = true;
     const mr_pshape *a = mr_out_shape(mr_xi(g, 0));
@@ -251,10 +251,10 @@ MR_OP(MatrixSolveLs,
     .doc      = "X that makes |A X - B|^2 + l2_regularizer |X|^2 least",
     .sig      = "matrix: T, rhs: T, l2_regularizer: double -> output: T",
     .attrs    = "T: {double, float, half, complex64, complex128}; fast: bool = true",
-    .shape    = shape,
-    .grad     = backward,
+    .shape    = infer_solve_ls,
+    .grad     = solve_ls_backward,
     .kernels  = MR_KERNELS(MR_CPU_ONE(solve_ls, MR_FIELDS)),
-    .state_bytes = sizeof(state), .init = init,
+    .state_bytes = sizeof(state), .init = init_solve_ls,
     .examples = MR_EXAMPLES(
         "[[1, 0], [0, 2], [0, 0]], [[1], [4], [9]], 0.0 -> [[1], [2]]",
         "[[2, 0, 0], [0, 1, 0]], [[2], [3]], 0.0 -> [[1], [3], [0]]",
@@ -276,7 +276,7 @@ MR_OP(BatchMatrixSolveLs,
     .sig      = "matrix: T, rhs: T, l2_regularizer: double -> output: T",
     .attrs    = "T: {double, float}; fast: bool = true",
     .deprecated = 13, .deprecation = "Use MatrixSolveLs instead",
-    .shape    = shape,
+    .shape    = infer_solve_ls,
     .kernels  = MR_KERNELS(MR_CPU_ONE(solve_ls, MR_FLOATS32)),
-    .state_bytes = sizeof(state), .init = init,
+    .state_bytes = sizeof(state), .init = init_solve_ls,
     .examples = MR_EXAMPLES("[[[1, 0], [0, 2]]], [[[2], [10]]], 1.0 -> [[[1], [4]]]"));

@@ -8,7 +8,7 @@ typedef struct state {
     bool vectors, full;
 } state;
 
-static mr_status *init(mr_make *m, void *state_)
+static mr_status *init_svd(mr_make *m, void *state_)
 {
     state *s = state_;
     MR_TRY(mr_node_get_bool(m->node, "compute_uv", &s->vectors));
@@ -67,7 +67,7 @@ static mr_status *vectors_out(mr_run *r, int i, bool wanted, int64_t rows, int64
     return mr_run_output(r, i, shape.rank, shape.dims, out);
 }
 
-static mr_status *svd(mr_run *r)
+static mr_status *run_svd(mr_run *r)
 {
     const mr_tensor *a = mr_in(r, 0);
     const state *s = r->state;
@@ -89,7 +89,7 @@ static mr_status *svd(mr_run *r)
                              40.0 * (double)j.m * (double)j.n * (double)j.p);
 }
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_svd(mr_infer *c)
 {
     const mr_pshape *a;
     bool vectors, full;
@@ -130,10 +130,10 @@ typedef struct parts { /* of A, or of its adjoint if that is the wider one: m <=
 } parts;
 
 /* X + X^H */
-static mr_out doubled(mr_grad *g, mr_out x) { return mr_add(g, x, mr_mat_adjoint(g, x)); }
+static mr_out add_adjoint(mr_grad *g, mr_out x) { return mr_add(g, x, mr_mat_adjoint(g, x)); }
 
 /* What V does outside of the space of the first m of its columns. */
-static mr_out outside(mr_grad *g, const parts *p, mr_out v1, mr_out dv1)
+static mr_out outside_part(mr_grad *g, const parts *p, mr_out v1, mr_out dv1)
 {
     mr_out dv1h = mr_mat_adjoint(g, dv1);
     mr_out rest = mr_sub(g, dv1h, mr_mat_mul_h(g, mr_mat_mul(g, dv1h, v1), v1));
@@ -156,8 +156,8 @@ static mr_out wide_backward(mr_grad *g, const parts *p)
     }
     mr_out f = mr_mat_gaps(g, mr_mul(g, p->s, p->s)), s = mr_emit(g->s, "MatrixDiag", p->s);
     mr_out vdv = mr_mat_h_mul(g, v1, dv1);
-    mr_out by_u = doubled(g, mr_mul(g, f, mr_mat_h_mul(g, p->u, p->du)));
-    mr_out by_v = doubled(g, mr_mul(g, f, vdv));
+    mr_out by_u = add_adjoint(g, mr_mul(g, f, mr_mat_h_mul(g, p->u, p->du)));
+    mr_out by_v = add_adjoint(g, mr_mul(g, f, vdv));
     mr_out inner = mr_emit(g->s, "MatrixDiag", p->ds);
     inner = mr_add(g, inner, mr_add(g, mr_mat_mul(g, by_u, s), mr_mat_mul(g, s, by_v)));
     if (mr_scope_ok(g->s) && mr_dtype_is_complex(mr_dtype_base(mr_out_type(p->u)))) {
@@ -168,7 +168,7 @@ static mr_out wide_backward(mr_grad *g, const parts *p)
                        mr_emit(g->s, "MatrixDiag", mr_mul(g, turn, mr_scalar_like(g, 0.5, d))));
     }
     mr_out da = mr_mat_mul(g, p->u, mr_mat_mul_h(g, inner, v1));
-    return p->n > p->m ? mr_add(g, da, outside(g, p, v1, dv1)) : da;
+    return p->n > p->m ? mr_add(g, da, outside_part(g, p, v1, dv1)) : da;
 }
 
 static void svd_backward(mr_grad *g)
@@ -208,10 +208,10 @@ MR_OP(Svd,
     .attrs    = "compute_uv: bool = true; full_matrices: bool = false; "
                 "T: {double, float, half, complex64, complex128}",
     .key      = "T",
-    .shape    = shape,
+    .shape    = infer_svd,
     .grad     = svd_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(svd, MR_FIELDS)),
-    .state_bytes = sizeof(state), .init = init,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_svd, MR_FIELDS)),
+    .state_bytes = sizeof(state), .init = init_svd,
     .examples = MR_EXAMPLES(
         "compute_uv=false: [[3, 0], [0, 4]] -> [4, 3], shape(0), shape(0)",
         "nograd compute_uv=false: [[3i, 0], [0, -4]] -> [4, 3], shape(0), shape(0)",
@@ -241,7 +241,7 @@ MR_OP(BatchSvd,
                 "T: {double, float, complex64, complex128}",
     .key      = "T",
     .deprecated = 13, .deprecation = "Use Svd instead",
-    .shape    = shape,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(svd, BATCH_TYPES)),
-    .state_bytes = sizeof(state), .init = init,
+    .shape    = infer_svd,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_svd, BATCH_TYPES)),
+    .state_bytes = sizeof(state), .init = init_svd,
     .examples = MR_EXAMPLES("compute_uv=false: [[3, 0], [0, 4]] -> [4, 3], shape(0), shape(0)"));

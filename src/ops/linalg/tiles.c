@@ -98,7 +98,7 @@ typedef struct kind {
     bool runs;
 } kind;
 
-static const mr_tiles *find(const char *name)
+static const mr_tiles *find_tiles(const char *name)
 {
     const kind kinds[] = {
 #if defined(__x86_64__)
@@ -119,13 +119,13 @@ const mr_tiles *mr_tiles_here(void)
 {
     const mr_tiles *c = atomic_load_explicit(&chosen, memory_order_relaxed);
     if (!c)
-        atomic_store_explicit(&chosen, c = find(NULL), memory_order_relaxed);
+        atomic_store_explicit(&chosen, c = find_tiles(NULL), memory_order_relaxed);
     return c;
 }
 
 bool mr_tiles_use(const char *name)
 {
-    const mr_tiles *c = find(name);
+    const mr_tiles *c = find_tiles(name);
     if (c)
         chosen = c;
     return c;

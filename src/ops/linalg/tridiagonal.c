@@ -14,7 +14,7 @@
 typedef mr_c128 cx;
 
 /* n elements of a tensor of any type from `at` on, as complex numbers in new memory. */
-static mr_status *load(const mr_run *r, const mr_tensor *t, int64_t at, int64_t n, cx **out)
+static mr_status *load_numbers(const mr_run *r, const mr_tensor *t, int64_t at, int64_t n, cx **out)
 {
     void *p;
     MR_TRY(mr_matrix_room(r, MR_COMPLEX128, n, 1, &p));
@@ -25,7 +25,7 @@ static mr_status *load(const mr_run *r, const mr_tensor *t, int64_t at, int64_t 
     return NULL;
 }
 
-static void store(const cx *from, int64_t n, mr_tensor *t, int64_t at)
+static void store_numbers(const cx *from, int64_t n, mr_tensor *t, int64_t at)
 {
     size_t size = mr_dtype_size((mr_dtype)t->dtype);
     mr_dtype_convert(MR_COMPLEX128, from, (mr_dtype)t->dtype, (char *)t->data + (size_t)at * size,
@@ -56,8 +56,8 @@ static mr_status *multiply_one(mr_matrix_job *base, int64_t i)
     int64_t m = j->m, k = j->k;
     cx *d[3] = {NULL}, *x = NULL, *y = NULL;
     for (int n = 0; n < 3; n++)
-        MR_GO(load(base->r, j->diagonals[n], i * m, m, &d[n]));
-    MR_GO(load(base->r, j->rhs, i * m * k, m * k, &x));
+        MR_GO(load_numbers(base->r, j->diagonals[n], i * m, m, &d[n]));
+    MR_GO(load_numbers(base->r, j->rhs, i * m * k, m * k, &x));
     y = mr_scratch_zeroed(base->r, (size_t)(m * k), sizeof(cx));
     if (!y)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld x %lld numbers", (long long)m,
@@ -69,7 +69,7 @@ static mr_status *multiply_one(mr_matrix_job *base, int64_t i)
         if (row > 0)
             add_row(d[2][row], x + (row - 1) * k, y + row * k, k);
     }
-    store(y, m * k, j->out, i * m * k);
+    store_numbers(y, m * k, j->out, i * m * k);
 out:
     for (int n = 0; n < 3; n++)
         mr_scratch_free(d[n]);
@@ -120,7 +120,7 @@ static mr_status *mat_mul_shape(mr_infer *c)
 }
 
 /* The columns moved to the left (or to the right) by one, zeros behind them. */
-static mr_out shifted(mr_grad *g, mr_out a, bool left)
+static mr_out shift_columns(mr_grad *g, mr_out a, bool left)
 {
     mr_out part = left ? mr_mat_columns(g, a, 1, -1) : mr_mat_columns(g, a, 0, -1);
     if (!left) { /* all but the last */
@@ -144,11 +144,11 @@ static mr_out row_sum(mr_grad *g, mr_out x, mr_out y)
 static void mat_mul_backward(mr_grad *g)
 {
     mr_out dy = mr_dyi(g, 0), x = mr_mat_adjoint(g, mr_xi(g, 3)), turned = mr_mat_turn(g, dy);
-    mr_dxi(g, 0, row_sum(g, shifted(g, x, true), turned));
+    mr_dxi(g, 0, row_sum(g, shift_columns(g, x, true), turned));
     mr_dxi(g, 1, row_sum(g, x, turned));
-    mr_dxi(g, 2, row_sum(g, shifted(g, x, false), turned));
-    mr_out upper = shifted(g, mr_conj(g, mr_xi(g, 2)), true),
-           lower = shifted(g, mr_conj(g, mr_xi(g, 0)), false);
+    mr_dxi(g, 2, row_sum(g, shift_columns(g, x, false), turned));
+    mr_out upper = shift_columns(g, mr_conj(g, mr_xi(g, 2)), true),
+           lower = shift_columns(g, mr_conj(g, mr_xi(g, 0)), false);
     mr_dxi(g, 3, mr_emit(g->s, "TridiagonalMatMul", upper, mr_conj(g, mr_xi(g, 1)), lower, dy));
 }
 
@@ -178,7 +178,7 @@ typedef struct state {
     bool pivots, perturb;
 } state;
 
-static mr_status *init(mr_make *m, void *state_)
+static mr_status *init_solve(mr_make *m, void *state_)
 {
     state *s = state_;
     MR_TRY(mr_node_get_bool(m->node, "partial_pivoting", &s->pivots));
@@ -188,7 +188,7 @@ static mr_status *init(mr_make *m, void *state_)
     return NULL;
 }
 
-static double size1(cx x) { return fabs(creal(x)) + fabs(cimag(x)); }
+static double one_norm(cx x) { return fabs(creal(x)) + fabs(cimag(x)); }
 
 /* What stands for a pivot of 0: small beside the matrix. */
 static mr_status *check_pivot(const job *j, cx *pivot, double least)
@@ -215,13 +215,13 @@ static void swap_rows(cx *x, cx *y, int64_t n)
 
 /* The equations, row by row: u[3 i ..] become the diagonal and two entries to its right; b goes
  * along. */
-static mr_status *eliminate(const job *j, const cx *d, cx *u, cx *b)
+static mr_status *eliminate_rows(const job *j, const cx *d, cx *u, cx *b)
 {
     int64_t m = j->m, k = j->k;
     const cx *upper = d, *main_ = d + m, *lower = d + 2 * m;
     double top = 0;
     for (int64_t i = 0; i < 3 * m; i++)
-        top = fmax(top, size1(d[i]));
+        top = fmax(top, one_norm(d[i]));
     double least = top > 0 ? top * 0x1p-52 : 0x1p-52;
     u[0] = main_[0];
     u[1] = m > 1 ? upper[0] : 0;
@@ -229,7 +229,7 @@ static mr_status *eliminate(const job *j, const cx *d, cx *u, cx *b)
     for (int64_t i = 0; i + 1 < m; i++) {
         cx *row = u + 3 * i, *next = row + 3;
         cx below[3] = {lower[i + 1], main_[i + 1], i + 2 < m ? upper[i + 1] : 0};
-        if (j->pivots && size1(below[0]) > size1(row[0])) {
+        if (j->pivots && one_norm(below[0]) > one_norm(row[0])) {
             swap_rows(row, below, 3);
             swap_rows(b + i * k, b + (i + 1) * k, k);
         }
@@ -243,7 +243,7 @@ static mr_status *eliminate(const job *j, const cx *d, cx *u, cx *b)
     return check_pivot(j, &u[3 * (m - 1)], least);
 }
 
-static void substitute(const job *j, const cx *u, cx *b)
+static void substitute_back(const job *j, const cx *u, cx *b)
 {
     int64_t m = j->m, k = j->k;
     for (int64_t i = m - 1; i >= 0; i--) {
@@ -262,13 +262,13 @@ static mr_status *solve_one(mr_matrix_job *base, int64_t i)
     job *j = (job *)base;
     cx *d = NULL, *b = NULL;
     void *u = NULL;
-    MR_GO(load(base->r, j->diagonals[0], i * 3 * j->m, 3 * j->m, &d));
-    MR_GO(load(base->r, j->rhs, i * j->m * j->k, j->m * j->k, &b));
+    MR_GO(load_numbers(base->r, j->diagonals[0], i * 3 * j->m, 3 * j->m, &d));
+    MR_GO(load_numbers(base->r, j->rhs, i * j->m * j->k, j->m * j->k, &b));
     MR_GO(mr_matrix_room(base->r, MR_COMPLEX128, j->m, 3, &u));
     d[j->m - 1] = d[2 * j->m] = 0; /* not part of the matrix */
-    MR_GO(eliminate(j, d, u, b));
-    substitute(j, u, b);
-    store(b, j->m * j->k, j->out, i * j->m * j->k);
+    MR_GO(eliminate_rows(j, d, u, b));
+    substitute_back(j, u, b);
+    store_numbers(b, j->m * j->k, j->out, i * j->m * j->k);
 out:
     mr_scratch_free(d);
     mr_scratch_free(b);
@@ -276,7 +276,7 @@ out:
     return st;
 }
 
-static mr_status *solve(mr_run *r)
+static mr_status *run_solve(mr_run *r)
 {
     const mr_tensor *d = mr_in(r, 0), *rhs = mr_in(r, 1);
     const state *s = r->state;
@@ -316,7 +316,7 @@ static mr_status *solve_shape(mr_infer *c)
 }
 
 /* Row i of the diagonals. */
-static mr_out diagonal(mr_grad *g, mr_out d, int i)
+static mr_out diagonal_row(mr_grad *g, mr_out d, int i)
 {
     const int32_t begin[] = {0, i, 0}, end[] = {0, i + 1, 0}, step[] = {1, 1, 1};
     return mr_emit_with(g->s, "StridedSlice",
@@ -331,13 +331,13 @@ static void solve_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
     mr_out d = mr_conj(g, mr_xi(g, 0)), axis = mr_const_i32(s, -2);
-    mr_out turned = mr_emit(s, "ConcatV2", shifted(g, diagonal(g, d, 2), true), diagonal(g, d, 1),
-                            shifted(g, diagonal(g, d, 0), false), axis);
+    mr_out turned = mr_emit(s, "ConcatV2", shift_columns(g, diagonal_row(g, d, 2), true), diagonal_row(g, d, 1),
+                            shift_columns(g, diagonal_row(g, d, 0), false), axis);
     const mr_out in[] = {turned, mr_dyi(g, 0)};
     mr_out db = mr_emit_like(g, "TridiagonalSolve", "partial_pivoting perturb_singular", in, 2);
     mr_out x = mr_mat_adjoint(g, mr_yi(g, 0)), rows = mr_mat_turn(g, db);
-    mr_out da = mr_emit(s, "ConcatV2", row_sum(g, shifted(g, x, true), rows), row_sum(g, x, rows),
-                        row_sum(g, shifted(g, x, false), rows), axis);
+    mr_out da = mr_emit(s, "ConcatV2", row_sum(g, shift_columns(g, x, true), rows), row_sum(g, x, rows),
+                        row_sum(g, shift_columns(g, x, false), rows), axis);
     mr_dxi(g, 0, mr_emit(s, "Neg", da));
     mr_dxi(g, 1, db);
 }
@@ -350,8 +350,8 @@ MR_OP(TridiagonalSolve,
     .key      = "T",
     .shape    = solve_shape,
     .grad     = solve_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(solve, TYPES)),
-    .state_bytes = sizeof(state), .init = init,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_solve, TYPES)),
+    .state_bytes = sizeof(state), .init = init_solve,
     .examples = MR_EXAMPLES(
         "[[1, 2, 9], [3, 4, 5], [9, 6, 7]], [[5], [20], [29]] -> [[1], [2], [3]]",
         "partial_pivoting=false: [[1, 2, 9], [3, 4, 5], [9, 6, 7]], [[5], [20], [29]] -> [[1], "
@@ -392,7 +392,7 @@ typedef struct banded_job {
 } banded_job;
 
 /* Entry (row, col) of A: bands are stored by row, the main one first below and last above. */
-static cx entry(const banded_job *j, const cx *a, int64_t row, int64_t col)
+static cx banded_entry(const banded_job *j, const cx *a, int64_t row, int64_t col)
 {
     int64_t band = j->s.lower ? row - col : j->bands - 1 - (col - row);
     return a[band * j->m + row];
@@ -405,10 +405,10 @@ static void substitute_banded(const banded_job *j, const cx *a, cx *x)
         int64_t i = forward ? step : j->m - 1 - step;
         for (int64_t d = 1; d < j->bands && d <= step; d++) {
             int64_t o = forward ? i - d : i + d;
-            cx f = j->s.adjoint ? conj(entry(j, a, o, i)) : entry(j, a, i, o);
+            cx f = j->s.adjoint ? conj(banded_entry(j, a, o, i)) : banded_entry(j, a, i, o);
             add_row(-f, x + o * j->k, x + i * j->k, j->k);
         }
-        cx pivot = j->s.adjoint ? conj(entry(j, a, i, i)) : entry(j, a, i, i);
+        cx pivot = j->s.adjoint ? conj(banded_entry(j, a, i, i)) : banded_entry(j, a, i, i);
         for (int64_t c = 0; c < j->k; c++)
             x[i * j->k + c] /= pivot;
     }
@@ -420,17 +420,17 @@ static mr_status *banded_one(mr_matrix_job *base, int64_t i)
     banded_job *j = (banded_job *)base;
     cx *a = NULL, *x = NULL;
     int64_t size = j->bands * j->m, right = j->m * j->k;
-    MR_GO(load(base->r, j->a, mr_broadcast_offset(&j->walk, 0, i) * size, size, &a));
-    MR_GO(load(base->r, j->b, mr_broadcast_offset(&j->walk, 1, i) * right, right, &x));
+    MR_GO(load_numbers(base->r, j->a, mr_broadcast_offset(&j->walk, 0, i) * size, size, &a));
+    MR_GO(load_numbers(base->r, j->b, mr_broadcast_offset(&j->walk, 1, i) * right, right, &x));
     substitute_banded(j, a, x);
-    store(x, right, j->out, i * right);
+    store_numbers(x, right, j->out, i * right);
 out:
     mr_scratch_free(a);
     mr_scratch_free(x);
     return st;
 }
 
-static mr_status *banded(mr_run *r)
+static mr_status *run_banded(mr_run *r)
 {
     const mr_tensor *a = mr_in(r, 0), *b = mr_in(r, 1);
     mr_shape shape;
@@ -520,7 +520,7 @@ MR_OP(BandedTriangularSolve,
     .key      = "T",
     .shape    = banded_shape,
     .grad     = banded_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(banded, MR_FIELDS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_banded, MR_FIELDS)),
     .state_bytes = sizeof(triangle_state), .init = init_triangle,
     .examples = MR_EXAMPLES(
         "[[2, 4, 5], [9, 1, 3]], [[2], [9], [16]] -> [[1], [2], [2]]",
