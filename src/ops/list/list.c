@@ -37,7 +37,7 @@ mr_list *mr_list_new(mr_dtype dtype, const mr_pshape *shape, int max)
     return l;
 }
 
-static mr_status *reserve(mr_list *l, int64_t n)
+static mr_status *reserve_elements(mr_list *l, int64_t n)
 {
     if (n > MR_LIST_MAX)
         return mr_error(MR_RESOURCE_EXHAUSTED, "A list of %lld tensors is too long", (long long)n);
@@ -55,7 +55,7 @@ static mr_status *reserve(mr_list *l, int64_t n)
 static mr_status *copy_list(const mr_list *l, mr_list **out)
 {
     mr_list *c = mr_list_new(l->dtype, l->shape, l->max);
-    mr_status *st = reserve(c, l->e.n + 1);
+    mr_status *st = reserve_elements(c, l->e.n + 1);
     if (st) {
         mr_object_unref(&c->base);
         return st;
@@ -69,7 +69,7 @@ static mr_status *copy_list(const mr_list *l, mr_list **out)
 
 mr_status *mr_list_resize(mr_list *l, int64_t n)
 {
-    MR_TRY(reserve(l, n));
+    MR_TRY(reserve_elements(l, n));
     for (int64_t i = n; i < l->e.n; i++)
         mr_tensor_unref(l->e.p[i]);
     for (int64_t i = l->e.n; i < n; i++)
@@ -147,7 +147,7 @@ mr_status *mr_list_push(mr_list *l, mr_tensor *t)
     MR_TRY(mr_list_check_value(l, t));
     if (l->max >= 0 && l->e.n >= l->max)
         return mr_invalid("Tried to push item into a full list list size: %d max_num_elements: %d", l->e.n, l->max);
-    MR_TRY(reserve(l, (int64_t)l->e.n + 1));
+    MR_TRY(reserve_elements(l, (int64_t)l->e.n + 1));
     l->e.p[l->e.n++] = mr_tensor_ref(t);
     return NULL;
 }

@@ -15,7 +15,7 @@ static mr_status *new_list(mr_run *r, int max, mr_list **out)
     return NULL;
 }
 
-static mr_status *empty(mr_run *r)
+static mr_status *run_empty(mr_run *r)
 {
     int64_t max;
     mr_list *l;
@@ -24,7 +24,7 @@ static mr_status *empty(mr_run *r)
     return mr_list_give(r, 0, l);
 }
 
-static mr_status *reserve(mr_run *r)
+static mr_status *run_reserve(mr_run *r)
 {
     int64_t n;
     mr_list *l;
@@ -48,7 +48,7 @@ MR_OP(EmptyTensorList,
     .attrs    = NEW_ATTRS,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_list_shape_new,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(empty)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_empty)),
     .examples = MR_EXAMPLES(
         "element_dtype=float: int32[2, -1], 3 -> shape()", "element_dtype=string: int64 -1, -1 -> shape()",
         "element_dtype=float: int32 3, -1 -> !INVALID_ARGUMENT", "element_dtype=float: int32[-2], -1 -> !INVALID_ARGUMENT",
@@ -60,7 +60,7 @@ MR_OP(TensorListReserve,
     .attrs    = NEW_ATTRS,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_list_shape_new,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(reserve)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_reserve)),
     .examples = MR_EXAMPLES(
         "element_dtype=float: int32[2], 3 -> shape()",
         "element_dtype=float: int32[2], -1 -> !INVALID_ARGUMENT non negative",
@@ -77,7 +77,7 @@ static mr_status *give_or_drop(mr_run *r, mr_list *l, mr_status *st)
     return st;
 }
 
-static mr_status *push(mr_run *r)
+static mr_status *run_push(mr_run *r)
 {
     mr_list *l;
     MR_TRY(mr_list_take(r, 0, mr_in(r, 1)->dtype, &l));
@@ -98,7 +98,7 @@ MR_OP(TensorListPushBack,
     .attrs    = "element_dtype: type",
     .shape    = mr_list_shape_push,
     .grad     = push_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(push)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_push)),
     .examples = MR_EXAMPLES(
         "l = EmptyTensorList element_dtype=$T: int32[2], -1; nograd: l, [1, 2] -> shape()",
         "l = EmptyTensorList element_dtype=float: int32[2], -1; : l, [1, 2, 3] -> !INVALID_ARGUMENT",
@@ -143,7 +143,7 @@ static mr_status *pop_from(mr_run *r, mr_list *l)
     return mr_list_resize(l, l->e.n - 1);
 }
 
-static mr_status *pop(mr_run *r)
+static mr_status *run_pop(mr_run *r)
 {
     mr_list *l;
     MR_TRY(mr_list_take(r, 0, mr_out_dtype(r, 1), &l));
@@ -162,7 +162,7 @@ MR_OP(TensorListPopBack,
     .attrs    = "element_dtype: type",
     .shape    = mr_list_shape_pop,
     .grad     = pop_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(pop)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_pop)),
     .examples = MR_EXAMPLES(
         "e = EmptyTensorList element_dtype=$T: int32[2], -1; l = TensorListPushBack: e, [1, 2]; nograd "
         "element_dtype=$T: l, -1 -> shape(), [1, 2]",
@@ -176,7 +176,7 @@ MR_OP(TensorListPopBack,
 
 /* ---- elements by index ---- */
 
-static mr_status *get(mr_run *r)
+static mr_status *run_get(mr_run *r)
 {
     const mr_list *l;
     int64_t i;
@@ -204,7 +204,7 @@ MR_OP(TensorListGetItem,
     .attrs    = "element_dtype: type",
     .shape    = mr_list_shape_get,
     .grad     = get_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(get)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_get)),
     .examples = MR_EXAMPLES(
         "l = TensorListFromTensor element_dtype=$T: [[1, 2], [3, 4]], int32[2]; nograd element_dtype=$T: l, 1, "
         "[2] -> [3, 4]",
@@ -219,7 +219,7 @@ MR_OP(TensorListGetItem,
         "access element 1",
         "l = TensorListReserve element_dtype=float: int32[2], 1; element_dtype=float: l, 0, [3] -> !INVALID_ARGUMENT"));
 
-static mr_status *set(mr_run *r)
+static mr_status *run_set(mr_run *r)
 {
     mr_list *l;
     int64_t i;
@@ -241,7 +241,7 @@ MR_OP(TensorListSetItem,
     .attrs    = "element_dtype: type",
     .shape    = mr_list_shape_set,
     .grad     = set_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(set)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_set)),
     .examples = MR_EXAMPLES(
         "l = TensorListReserve element_dtype=$T: int32[2], 2; nograd: l, 1, [1, 2] -> shape()",
         "l = TensorListReserve element_dtype=float: int32[2], 2; : l, 2, float[1, 2] -> !INVALID_ARGUMENT modify element 2",
@@ -250,7 +250,7 @@ MR_OP(TensorListSetItem,
 
 /* ---- length and shape ---- */
 
-static mr_status *length(mr_run *r)
+static mr_status *run_length(mr_run *r)
 {
     const mr_list *l;
     mr_tensor *n;
@@ -265,7 +265,7 @@ MR_OP(TensorListLength,
     .sig      = "input_handle: variant -> length: int32",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_scalar,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(length)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_length)),
     .examples = MR_EXAMPLES("l = TensorListReserve element_dtype=float: int32[2], 7; : l -> 7",
                             "m = EmptyTensorMap; : m -> !INVALID_ARGUMENT not a list"));
 
@@ -300,7 +300,7 @@ MR_OP(TensorListElementShape,
 
 /* ---- whole lists ---- */
 
-static mr_status *resize(mr_run *r)
+static mr_status *run_resize(mr_run *r)
 {
     mr_list *l;
     int64_t n;
@@ -322,7 +322,7 @@ MR_OP(TensorListResize,
     .sig      = "input_handle: variant, size: int32 -> output_handle: variant",
     .shape    = mr_list_shape_same,
     .grad     = resize_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(resize)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_resize)),
     .examples = MR_EXAMPLES(
         "l = TensorListReserve element_dtype=float: int32[2], 7; nograd: l, 3 -> shape()",
         "l = TensorListReserve element_dtype=float: int32[2], 7; : l, -3 -> !INVALID_ARGUMENT non-negative",
@@ -350,7 +350,7 @@ static mr_status *join_one(mr_run *r, int64_t i, mr_dtype type, mr_object **out)
     return st;
 }
 
-static mr_status *join(mr_run *r)
+static mr_status *run_join(mr_run *r)
 {
     const mr_tensor *a = mr_in(r, 0), *b = mr_in(r, 1);
     mr_dtype type;
@@ -370,7 +370,7 @@ MR_OP(TensorListConcatLists,
     .attrs    = "element_dtype: type",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_list_shape_join,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(join)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_join)),
     .examples = MR_EXAMPLES(
         "l = TensorListReserve element_dtype=$T: int32[2], 2; element_dtype=$T: l, l -> shape()",
         "l = EmptyTensorList element_dtype=float: int32 -1, -1; element_dtype=float: l, l -> shape()",

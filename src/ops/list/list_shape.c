@@ -5,7 +5,7 @@
 #include "ops/list/list.h"
 
 /* What input i, a list, holds; NULL: not known.  Something else than elements of this type is an error. */
-static mr_status *holds(mr_infer *c, int i, mr_dtype type, const struct mr_handle_part **out)
+static mr_status *list_part(mr_infer *c, int i, mr_dtype type, const struct mr_handle_part **out)
 {
     const mr_handle_info *h = c->in_handles[i];
     *out = h && h->n == 1 ? &h->parts[0] : NULL;
@@ -73,7 +73,7 @@ mr_status *mr_list_shape_push(mr_infer *c)
     const struct mr_handle_part *p;
     const mr_pshape *ignored;
     MR_TRY(element_type(c, &type));
-    MR_TRY(holds(c, 0, type, &p));
+    MR_TRY(list_part(c, 0, type, &p));
     if (p)
         MR_TRY(mr_infer_merge(c, c->in[c->n_in - 1], p->shape, &ignored));
     set_list(c, 0, type, p ? p->shape : &mr_pshape_unknown);
@@ -92,7 +92,7 @@ static mr_status *element_shape(mr_infer *c, int at, const mr_pshape **out)
     mr_dtype type;
     const struct mr_handle_part *p;
     MR_TRY(element_type(c, &type));
-    MR_TRY(holds(c, 0, type, &p));
+    MR_TRY(list_part(c, 0, type, &p));
     MR_TRY(shape_value(c, at, out));
     if (p)
         MR_TRY(mr_infer_merge(c, *out, p->shape, out));
@@ -105,7 +105,7 @@ mr_status *mr_list_shape_pop(mr_infer *c)
     mr_dtype type;
     const struct mr_handle_part *p;
     MR_TRY(element_type(c, &type));
-    MR_TRY(holds(c, 0, type, &p));
+    MR_TRY(list_part(c, 0, type, &p));
     if (p)
         c->out[1] = p->shape;
     c->out_handles[0] = c->in_handles[0];
@@ -154,7 +154,7 @@ mr_status *mr_list_shape_concat(mr_infer *c)
     const struct mr_handle_part *p;
     const mr_pshape *each;
     MR_TRY(element_type(c, &type));
-    MR_TRY(holds(c, 0, type, &p));
+    MR_TRY(list_part(c, 0, type, &p));
     MR_TRY(mr_node_get_shape(c->node, "element_shape", &each));
     if (p)
         MR_TRY(mr_infer_merge(c, each, p->shape, &each));
@@ -219,7 +219,7 @@ mr_status *mr_list_shape_scatter_into(mr_infer *c)
     MR_TRY(element_type(c, &type));
     MR_TRY(mr_infer_rank_at_least(c, c->in[1], 1, &value));
     MR_TRY(mr_infer_rank(c, c->in[2], 1, &ignored));
-    MR_TRY(holds(c, 0, type, &p));
+    MR_TRY(list_part(c, 0, type, &p));
     if (p && value->rank >= 0)
         MR_TRY(mr_infer_merge(c, mr_infer_sub(c, value, 1, MR_MAX_RANK), p->shape, &ignored));
     set_list(c, 0, type, p ? p->shape : &mr_pshape_unknown);
@@ -232,8 +232,8 @@ mr_status *mr_list_shape_join(mr_infer *c)
     const struct mr_handle_part *a, *b;
     MR_TRY(element_type(c, &type));
     MR_TRY(mr_infer_merge(c, c->in[0], c->in[1], &c->out[0]));
-    MR_TRY(holds(c, 0, MR_INVALID, &a));
-    MR_TRY(holds(c, 1, MR_INVALID, &b));
+    MR_TRY(list_part(c, 0, MR_INVALID, &a));
+    MR_TRY(list_part(c, 1, MR_INVALID, &b));
     const mr_pshape *both = &mr_pshape_unknown;
     a = a ? a : b;
     b = b ? b : a;
@@ -253,7 +253,7 @@ mr_status *mr_list_shape_batch(mr_infer *c)
     mr_dtype type;
     int64_t n;
     MR_TRY(element_type(c, &type));
-    MR_TRY(holds(c, 0, type, &p));
+    MR_TRY(list_part(c, 0, type, &p));
     MR_TRY(mr_infer_rank(c, c->in[0], 1, &lists));
     MR_TRY(mr_infer_rank_at_least(c, c->in[1], 1, &value));
     MR_TRY(mr_infer_merge_dim(mr_infer_dim(lists, 0), mr_infer_dim(value, 0), &n));
@@ -266,5 +266,5 @@ mr_status *mr_list_shape_batch(mr_infer *c)
 mr_status *mr_list_shape_element(mr_infer *c)
 {
     const struct mr_handle_part *p;
-    return holds(c, 0, MR_INVALID, &p);
+    return list_part(c, 0, MR_INVALID, &p);
 }

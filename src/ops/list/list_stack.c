@@ -100,7 +100,7 @@ out:
     return st;
 }
 
-static mr_status *stack(mr_run *r)
+static mr_status *run_stack(mr_run *r)
 {
     const mr_list *l;
     int64_t n;
@@ -123,7 +123,7 @@ MR_OP(TensorListStack,
     .attrs    = "element_dtype: type; num_elements: int = -1",
     .shape    = mr_list_shape_stack,
     .grad     = stack_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(stack)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_stack)),
     .examples = MR_EXAMPLES(
         "l = TensorListFromTensor element_dtype=$T: [[1, 2], [3, 4]], int32[2]; nograd element_dtype=$T: l, [2] "
         "-> [[1, 2], [3, 4]]",
@@ -133,7 +133,7 @@ MR_OP(TensorListStack,
         "l = TensorListReserve element_dtype=float: int32[2], 2; element_dtype=float num_elements=3: l, -1 -> !INVALID_ARGUMENT "
         "3 elements"));
 
-static mr_status *gather(mr_run *r)
+static mr_status *run_gather(mr_run *r)
 {
     const mr_list *l;
     MR_TRY(mr_list_in(r, 0, mr_out_dtype(r, 0), &l));
@@ -156,7 +156,7 @@ MR_OP(TensorListGather,
     .attrs    = "element_dtype: type",
     .shape    = mr_list_shape_gather,
     .grad     = gather_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(gather)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_gather)),
     .examples = MR_EXAMPLES(
         "l = TensorListFromTensor element_dtype=$T: [[1, 2], [3, 4]], int32[2]; nograd element_dtype=$T: l, [1, "
         "1, 0], [2] -> [[3, 4], [3, 4], [1, 2]]",
@@ -288,7 +288,7 @@ out:
     return st;
 }
 
-static mr_status *concat(mr_run *r)
+static mr_status *run_concat(mr_run *r)
 {
     const mr_pshape *asked;
     MR_TRY(mr_node_get_shape(r->node, "element_shape", &asked));
@@ -321,7 +321,7 @@ MR_OP(TensorListConcat,
     .attrs    = "element_dtype: type; element_shape: shape = { unknown_rank: true }",
     .shape    = mr_list_shape_concat,
     .grad     = concat_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(concat)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_concat)),
     .examples = MR_EXAMPLES(
         "l = TensorListSplit element_dtype=$T: [1, 2, 3], int32[-1], [1, 2]; nograd element_dtype=$T: l -> [1, 2, "
         "3], [1, 2]",
@@ -365,7 +365,7 @@ static mr_status *new_from(mr_run *r, int shape_in, mr_list **out)
 }
 
 /* `n` rows of a tensor from `row` on; without the first dimension when n is -1, which means one. */
-static mr_status *cut(mr_run *r, const mr_tensor *v, int64_t row, int64_t n, mr_tensor **out)
+static mr_status *cut_rows(mr_run *r, const mr_tensor *v, int64_t row, int64_t n, mr_tensor **out)
 {
     mr_shape shape;
     int skip = n < 0 ? 1 : 0;
@@ -391,7 +391,7 @@ static mr_status *append_rows(mr_run *r, const mr_tensor *v, mr_list *l)
 {
     for (int64_t i = 0; i < v->dims[0]; i++) {
         mr_tensor *row;
-        MR_TRY(cut(r, v, i, -1, &row));
+        MR_TRY(cut_rows(r, v, i, -1, &row));
         mr_status *st = mr_list_push(l, row);
         mr_tensor_unref(row);
         MR_TRY(st);
@@ -457,7 +457,7 @@ static mr_status *append_parts(mr_run *r, const mr_tensor *v, const mr_tensor *l
     for (int64_t i = 0; i < lengths->n; i++) {
         mr_tensor *part;
         int64_t n = MR_DATA(int64_t, lengths)[i];
-        MR_TRY(cut(r, v, row, n, &part));
+        MR_TRY(cut_rows(r, v, row, n, &part));
         mr_status *st = mr_list_push(l, part);
         mr_tensor_unref(part);
         MR_TRY(st);
@@ -481,7 +481,7 @@ static mr_status *check_split(const mr_list *l, const mr_tensor *v)
                 : mr_invalid("tensor shape %s is not compatible with element_shape %s", MR_TENSOR_SHAPE(v), MR_PSHAPE_TEXT(s));
 }
 
-static mr_status *split(mr_run *r)
+static mr_status *run_split(mr_run *r)
 {
     const mr_tensor *v = mr_in(r, 0), *lengths = mr_in(r, 2);
     mr_list *l;
@@ -509,7 +509,7 @@ MR_OP(TensorListSplit,
     .attrs    = FROM_ATTRS,
     .shape    = mr_list_shape_split,
     .grad     = split_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(split)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_split)),
     .examples = MR_EXAMPLES(
         "nograd: [[1, 2], [3, 4]], int32[-1, 2], [0, 2] -> shape()",
         "element_dtype=float: [1, 2], int32[-1], [1] -> !INVALID_ARGUMENT Unused values",
@@ -543,7 +543,7 @@ static mr_status *set_rows(mr_run *r, const mr_tensor *v, const mr_tensor *indic
 {
     for (int64_t i = 0; i < indices->n; i++) {
         mr_tensor *row;
-        MR_TRY(cut(r, v, i, -1, &row));
+        MR_TRY(cut_rows(r, v, i, -1, &row));
         mr_status *st = mr_list_set(l, mr_tensor_int_at(indices, i), row);
         mr_tensor_unref(row);
         MR_TRY(st);
@@ -566,7 +566,7 @@ static mr_status *scatter_new(mr_run *r, int64_t n)
     return give_or_drop(r, l, st ? st : set_rows(r, v, indices, l));
 }
 
-static mr_status *scatter(mr_run *r) { return scatter_new(r, -1); }
+static mr_status *run_scatter(mr_run *r) { return scatter_new(r, -1); }
 
 static mr_status *scatter_v2(mr_run *r)
 {
@@ -606,7 +606,7 @@ MR_OP(TensorListScatter,
     .attrs    = FROM_ATTRS,
     .shape    = mr_list_shape_scatter,
     .grad     = scatter_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(scatter)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_scatter)),
     .examples = MR_EXAMPLES(
         "nograd: [[1, 2], [3, 4]], [2, 0], int32[2] -> shape()",
         "element_dtype=float: [1], [-1], int32 shape(0) -> !INVALID_ARGUMENT non-negative",

@@ -53,7 +53,7 @@ static void link_entry(map *m, int i)
 }
 
 /* Buckets for at least n entries, with all entries in them. */
-static mr_status *rehash(map *m, int n)
+static mr_status *rehash_entries(map *m, int n)
 {
     int want = MR_MAX(m->n_buckets, 8);
     while (want < n)
@@ -71,7 +71,7 @@ static mr_status *rehash(map *m, int n)
     return NULL;
 }
 
-static uint64_t mix(uint64_t h, uint64_t v)
+static uint64_t mix_hash(uint64_t h, uint64_t v)
 {
     h = (h ^ v) * 0x9e3779b97f4a7c15u;
     return h ^ h >> 29;
@@ -82,28 +82,28 @@ static uint64_t hash_bytes(uint64_t h, const char *p, size_t n)
     for (; n >= 8; p += 8, n -= 8) {
         uint64_t v;
         memcpy(&v, p, 8);
-        h = mix(h, v);
+        h = mix_hash(h, v);
     }
     for (size_t i = 0; i < n; i++)
-        h = mix(h, (unsigned char)p[i]);
+        h = mix_hash(h, (unsigned char)p[i]);
     return h;
 }
 
 static uint64_t hash_of(const mr_tensor *t)
 {
-    uint64_t h = mix(t->dtype, t->rank);
+    uint64_t h = mix_hash(t->dtype, t->rank);
     for (int i = 0; i < t->rank; i++)
-        h = mix(h, (uint64_t)t->dims[i]);
+        h = mix_hash(h, (uint64_t)t->dims[i]);
     if (t->dtype != MR_STRING)
         return hash_bytes(h, t->data, mr_tensor_bytes(t));
     for (int64_t i = 0; i < t->n; i++) {
         mr_sv s = mr_tensor_str_at(t, i);
-        h = hash_bytes(mix(h, s.n), s.p, s.n);
+        h = hash_bytes(mix_hash(h, s.n), s.p, s.n);
     }
     return h;
 }
 
-static entry *find(const map *m, const mr_tensor *key)
+static entry *find_entry(const map *m, const mr_tensor *key)
 {
     if (!m->n_buckets)
         return NULL;
@@ -114,16 +114,16 @@ static entry *find(const map *m, const mr_tensor *key)
     return NULL;
 }
 
-static mr_status *put(map *m, mr_tensor *key, mr_tensor *value)
+static mr_status *put_entry(map *m, mr_tensor *key, mr_tensor *value)
 {
-    entry *old = find(m, key);
+    entry *old = find_entry(m, key);
     if (old) {
         mr_tensor_unref(old->value);
         old->value = mr_tensor_ref(value);
         return NULL;
     }
     if (m->e.n >= m->n_buckets)
-        MR_TRY(rehash(m, m->e.n + 1));
+        MR_TRY(rehash_entries(m, m->e.n + 1));
     mr_vec_push(&m->e, (entry){hash_of(key), mr_tensor_ref(key), mr_tensor_ref(value), -1});
     link_entry(m, m->e.n - 1);
     return NULL;
@@ -134,7 +134,7 @@ static mr_status *copy_map(const map *m, map **out)
     map *c = map_new();
     for (int i = 0; i < m->e.n; i++)
         mr_vec_push(&c->e, (entry){m->e.p[i].hash, mr_tensor_ref(m->e.p[i].key), mr_tensor_ref(m->e.p[i].value), -1});
-    mr_status *st = rehash(c, c->e.n);
+    mr_status *st = rehash_entries(c, c->e.n);
     if (st)
         mr_object_unref(&c->base);
     else
@@ -188,10 +188,10 @@ static mr_status *map_add(const mr_object *x, const mr_object *y, mr_allocator *
     MR_TRY(copy_map((const map *)x, &z));
     for (int i = 0; i < other->e.n && !st; i++) {
         const entry *e = &other->e.p[i];
-        entry *mine = find(z, e->key);
+        entry *mine = find_entry(z, e->key);
         mr_tensor *sum;
         if (!mine) {
-            st = put(z, e->key, e->value);
+            st = put_entry(z, e->key, e->value);
         } else if (!(st = sum_of(a, mine->value, e->value, &sum))) {
             mr_tensor_unref(mine->value);
             mine->value = sum;
@@ -230,7 +230,7 @@ static mr_status *map_take(mr_run *r, map **out)
     return NULL;
 }
 
-static mr_status *give(mr_run *r, map *m)
+static mr_status *give_map(mr_run *r, map *m)
 {
     mr_tensor *t;
     MR_TRY(mr_variant_tensor(&m->base, &t));
@@ -246,7 +246,7 @@ static mr_status *check_key(const mr_tensor *key)
                : NULL;
 }
 
-static mr_status *missing(const char *what, const mr_tensor *key)
+static mr_status *missing_key(const char *what, const mr_tensor *key)
 {
     mr_str text = {0};
     mr_tensor_summarize(key, 3, &text);
@@ -257,17 +257,17 @@ static mr_status *missing(const char *what, const mr_tensor *key)
 
 /* ---- the ops ---- */
 
-static mr_status *empty(mr_run *r) { return give(r, map_new()); }
+static mr_status *run_empty(mr_run *r) { return give_map(r, map_new()); }
 
 MR_OP(EmptyTensorMap,
     .doc      = "a map from tensors to tensors with nothing in it",
     .sig      = "-> handle: variant",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_scalar,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(empty)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_empty)),
     .examples = MR_EXAMPLES("-> shape()"));
 
-static mr_status *size(mr_run *r)
+static mr_status *run_size(mr_run *r)
 {
     const map *m;
     mr_tensor *n;
@@ -282,19 +282,19 @@ MR_OP(TensorMapSize,
     .sig      = "input_handle: variant -> size: int32",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_scalar,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(size)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_size)),
     .examples = MR_EXAMPLES("m = EmptyTensorMap; : m -> 0",
                             "e = EmptyTensorMap; m = TensorMapInsert key_dtype=string: e, \"a\", 1; n = TensorMapInsert key_dtype=string: m, \"a\", 2; : n -> 1",
                             "l = EmptyTensorList element_dtype=float: int32[2], 1; : l -> !INVALID_ARGUMENT not a map"));
 
-static mr_status *insert(mr_run *r)
+static mr_status *run_insert(mr_run *r)
 {
     map *m;
     MR_TRY(check_key(mr_in(r, 1)));
     MR_TRY(map_take(r, &m));
-    mr_status *st = put(m, mr_in(r, 1), mr_in(r, 2));
+    mr_status *st = put_entry(m, mr_in(r, 1), mr_in(r, 2));
     if (!st)
-        return give(r, m);
+        return give_map(r, m);
     mr_object_unref(&m->base);
     return st;
 }
@@ -320,18 +320,18 @@ MR_OP(TensorMapInsert,
     .key      = "value_dtype",
     .shape    = mr_shape_scalar,
     .grad     = insert_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(insert)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_insert)),
     .examples = MR_EXAMPLES("m = EmptyTensorMap; nograd: m, int32[1, 2], [3, 4] -> shape()",
                             "m = EmptyTensorMap; nograd: m, \"a\", shape(0) -> shape()"));
 
-static mr_status *lookup(mr_run *r)
+static mr_status *run_lookup(mr_run *r)
 {
     const map *m;
     MR_TRY(map_in(r, &m));
     MR_TRY(check_key(mr_in(r, 1)));
-    const entry *e = find(m, mr_in(r, 1));
+    const entry *e = find_entry(m, mr_in(r, 1));
     if (!e)
-        return missing("lookup", mr_in(r, 1));
+        return missing_key("lookup", mr_in(r, 1));
     if (e->value->dtype != mr_out_dtype(r, 0))
         return mr_invalid("Invalid data types; op wants %s but the value is of type %s", mr_dtype_name(mr_out_dtype(r, 0)),
                           mr_dtype_name(e->value->dtype));
@@ -351,30 +351,30 @@ MR_OP(TensorMapLookup,
     .key      = "value_dtype",
     .shape    = mr_shape_unknown,
     .grad     = lookup_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(lookup)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_lookup)),
     .examples = MR_EXAMPLES(
         "e = EmptyTensorMap; m = TensorMapInsert key_dtype=string value_dtype=$T: e, \"a\", [1, 2]; nograd value_dtype=$T: m, "
         "\"a\" -> [1, 2]",
         "m = EmptyTensorMap; value_dtype=float: m, \"a\" -> !INVALID_ARGUMENT non-existent key",
         "e = EmptyTensorMap; m = TensorMapInsert key_dtype=string: e, \"a\", float[1, 2]; value_dtype=int32: m, \"a\" -> !INVALID_ARGUMENT"));
 
-static mr_status *erase(mr_run *r)
+static mr_status *run_erase(mr_run *r)
 {
     map *m;
     MR_TRY(check_key(mr_in(r, 1)));
     MR_TRY(map_take(r, &m));
-    entry *e = find(m, mr_in(r, 1));
-    mr_status *st = e ? NULL : missing("erase", mr_in(r, 1));
+    entry *e = find_entry(m, mr_in(r, 1));
+    mr_status *st = e ? NULL : missing_key("erase", mr_in(r, 1));
     if (e) {
         mr_tensor_unref(e->key);
         mr_tensor_unref(e->value);
         int at = (int)(e - m->e.p);
         memmove(e, e + 1, sizeof(entry) * (size_t)(m->e.n - at - 1)); /* the others keep their order */
         m->e.n--;
-        st = rehash(m, m->e.n);
+        st = rehash_entries(m, m->e.n);
     }
     if (!st)
-        return give(r, m);
+        return give_map(r, m);
     mr_object_unref(&m->base);
     return st;
 }
@@ -386,7 +386,7 @@ MR_OP(TensorMapErase,
     .key      = "value_dtype",
     .shape    = mr_shape_scalar,
     .grad     = mr_grad_identity,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(erase)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_erase)),
     .examples = MR_EXAMPLES(
         "e = EmptyTensorMap; m = TensorMapInsert key_dtype=string value_dtype=$T: e, \"a\", [1, 2]; nograd value_dtype=$T: m, \"a\" -> shape()",
         "m = EmptyTensorMap; value_dtype=float: m, \"a\" -> !INVALID_ARGUMENT non-existent key"));
@@ -398,7 +398,7 @@ static mr_status *has_key(mr_run *r)
     MR_TRY(map_in(r, &m));
     MR_TRY(check_key(mr_in(r, 1)));
     MR_TRY(mr_run_output(r, 0, 0, NULL, &y));
-    *MR_DATA(bool, y) = find(m, mr_in(r, 1)) != NULL;
+    *MR_DATA(bool, y) = find_entry(m, mr_in(r, 1)) != NULL;
     return NULL;
 }
 
