@@ -12,7 +12,7 @@ MR_BINARY(add, MR_INTS, (uint64_t)x + (uint64_t)y)
 MR_BINARY(sub, MR_FLOATS_COMPLEX, x - y)
 MR_BINARY(sub, MR_INTS, (uint64_t)x - (uint64_t)y)
 
-static mr_status *join(mr_str *both, mr_sv x, mr_sv y)
+static mr_status *join_strings(mr_str *both, mr_sv x, mr_sv y)
 {
     mr_str_clear(both);
     if (!mr_str_try_append(both, x.p, x.n) || !mr_str_try_append(both, y.p, y.n))
@@ -33,8 +33,8 @@ static mr_status *add_string(mr_run *r)
     mr_str both = {0};
     mr_status *st = NULL;
     for (int64_t i = 0; i < b.n && !st; i++) {
-        st = join(&both, mr_tensor_str_at(x, mr_broadcast_offset(&b, 0, i)),
-                  mr_tensor_str_at(y, mr_broadcast_offset(&b, 1, i)));
+        st = join_strings(&both, mr_tensor_str_at(x, mr_broadcast_offset(&b, 0, i)),
+                          mr_tensor_str_at(y, mr_broadcast_offset(&b, 1, i)));
         if (!st)
             st = mr_tensor_set_str(z, i, mr_str_view(&both));
     }

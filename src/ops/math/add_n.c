@@ -24,7 +24,7 @@ static const char *input_at(const job *j, int k, int64_t i)
     return (const char *)mr_in(j->r, k)->data + (size_t)i * mr_dtype_size(j->type);
 }
 
-static void block(const job *j, int64_t at, int64_t n)
+static void add_block(const job *j, int64_t at, int64_t n)
 {
     char *out = j->sum + (size_t)at * mr_dtype_size(j->type);
     void *p[3] = {out, (void *)(uintptr_t)input_at(j, 0, at), NULL};
@@ -46,12 +46,12 @@ static void wide_block(const job *j, int64_t at, int64_t n)
     mr_dtype_convert(MR_FLOAT, sum, j->type, j->sum + (size_t)at * 2, n, false);
 }
 
-static void part(void *ctx, int64_t begin, int64_t end)
+static void add_part(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
     int64_t step = BLOCK_BYTES / (int64_t)(j->widen ? sizeof(float) : mr_dtype_size(j->type));
     for (int64_t at = begin; at < end; at += step)
-        (j->widen ? wide_block : block)(j, at, MR_MIN(step, end - at));
+        (j->widen ? wide_block : add_block)(j, at, MR_MIN(step, end - at));
 }
 
 static mr_status *add_by_device(mr_run *r, const mr_tensor *x, mr_tensor *y)
@@ -85,7 +85,7 @@ static mr_status *add_n(mr_run *r)
         return add_by_device(r, x, y);
     job j = {e->loop, r, (mr_dtype)y->dtype, e->widen, y->data};
     if (y->n > 0)
-        mr_run_for(r, y->n, e->cost_ns * r->n_in, part, &j);
+        mr_run_for(r, y->n, e->cost_ns * r->n_in, add_part, &j);
     return NULL;
 }
 
@@ -134,7 +134,7 @@ MR_OP(AddN,
         "T=float: ([1, 2], [1, 2, 3]) -> !INVALID_ARGUMENT"));
 
 /* TensorFlow adds as inputs arrive, to hold fewer of them; here inputs of one node arrive together. */
-static mr_status *accumulate(mr_run *r)
+static mr_status *run_accumulate(mr_run *r)
 {
     const mr_tensor *x = mr_in(r, 0);
     const mr_pshape *want = NULL;
@@ -155,15 +155,12 @@ static mr_status *accumulate_shape(mr_infer *c)
     return NULL;
 }
 
-MR_OP(AccumulateNV2,
-    .doc      = "sum of all inputs, which have the shape said",
-    .sig      = "inputs: N * T -> sum: T",
-    .attrs    = "N: int >= 1; T: numbertype; shape: shape",
-    .flags    = MR_COMMUTATIVE | MR_AGGREGATE,
-    .shape    = accumulate_shape,
-    .grad     = add_n_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(add, MR_NUMBERS, accumulate) MR_CPU_EACH_BY(add, MR_CODES, accumulate)),
-    .examples = MR_EXAMPLES("shape=[2]: ([1, 2], [3, 4], [5, 6]) -> [9, 12]", "shape=[1,2]: ([[1, 2]]) -> [[1, 2]]",
-                            "shape=[1]: ([1+1i], [2i]) -> [1+3i]",
-                            "T=float shape=[2]: ([1, 2], [1, 2, 3]) -> !INVALID_ARGUMENT",
-                            "T=float shape=[3]: ([1, 2]) -> !INVALID_ARGUMENT must be equal"));
+MR_OP(AccumulateNV2, .doc = "sum of all inputs, which have the shape said", .sig = "inputs: N * T -> sum: T",
+      .attrs = "N: int >= 1; T: numbertype; shape: shape", .flags = MR_COMMUTATIVE | MR_AGGREGATE,
+      .shape = accumulate_shape, .grad = add_n_backward,
+      .kernels = MR_KERNELS(MR_CPU_EACH_BY(add, MR_NUMBERS, run_accumulate)
+                                MR_CPU_EACH_BY(add, MR_CODES, run_accumulate)),
+      .examples = MR_EXAMPLES("shape=[2]: ([1, 2], [3, 4], [5, 6]) -> [9, 12]", "shape=[1,2]: ([[1, 2]]) -> [[1, 2]]",
+                              "shape=[1]: ([1+1i], [2i]) -> [1+3i]",
+                              "T=float shape=[2]: ([1, 2], [1, 2, 3]) -> !INVALID_ARGUMENT",
+                              "T=float shape=[3]: ([1, 2]) -> !INVALID_ARGUMENT must be equal"));

@@ -54,13 +54,13 @@ typedef struct job {
     float *wide; /* 16-bit floats as floats; NULL: not needed */
 } job;
 
-static void store(mr_tensor *y, int64_t at, const int64_t *place, int64_t w)
+static void store_places(mr_tensor *y, int64_t at, const int64_t *place, int64_t w)
 {
     mr_dtype_convert(MR_INT64, place, (mr_dtype)y->dtype,
                      (char *)y->data + (size_t)at * mr_dtype_size((mr_dtype)y->dtype), w, false);
 }
 
-static void part(void *ctx, int64_t begin, int64_t end)
+static void search_part(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
     _Alignas(64) char best[TILE * 8];
@@ -71,7 +71,7 @@ static void part(void *ctx, int64_t begin, int64_t end)
         int64_t outer = u / j->tiles, col = u % j->tiles * TILE, w = MR_MIN(TILE, j->inner - col);
         j->search(data + (size_t)(outer * j->n * j->inner + col) * bytes, j->n, j->inner, w, best,
                   place);
-        store(j->y, outer * j->inner + col, place, w);
+        store_places(j->y, outer * j->inner + col, place, w);
     }
 }
 
@@ -113,7 +113,7 @@ static mr_status *search_axis(mr_run *r, const mr_tensor *x, int axis, job *j)
     if (j->y->n == 0)
         return NULL;
     j->tiles = (j->inner + TILE - 1) / TILE;
-    mr_run_for(r, outer * j->tiles, (double)j->n * (double)MR_MIN(j->inner, TILE), part, j);
+    mr_run_for(r, outer * j->tiles, (double)j->n * (double)MR_MIN(j->inner, TILE), search_part, j);
     return NULL;
 }
 

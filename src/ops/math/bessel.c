@@ -28,7 +28,7 @@ static void times_slope(mr_grad *g, mr_out slope)
 }
 
 /* y / x */
-static mr_out share(mr_grad *g) { return mr_emit(g->s, "RealDiv", mr_yi(g, 0), mr_xi(g, 0)); }
+static mr_out divide_by_input(mr_grad *g) { return mr_emit(g->s, "RealDiv", mr_yi(g, 0), mr_xi(g, 0)); }
 
 /* The slope of an odd function is 0.5 at 0, where its formula divides 0 by 0. */
 static void times_slope_but_at_zero(mr_grad *g, mr_out slope)
@@ -50,7 +50,7 @@ static void i0e_backward(mr_grad *g)
 
 static void i1_backward(mr_grad *g)
 {
-    times_slope_but_at_zero(g, mr_emit(g->s, "Sub", of_x(g, "BesselI0"), share(g)));
+    times_slope_but_at_zero(g, mr_emit(g->s, "Sub", of_x(g, "BesselI0"), divide_by_input(g)));
 }
 
 /* I0e - y (sign x + 1/x) */
@@ -68,24 +68,24 @@ static void k0e_backward(mr_grad *g)
 
 static void k1_backward(mr_grad *g)
 {
-    times_slope(g, mr_emit(g->s, "Neg", mr_emit(g->s, "AddV2", of_x(g, "BesselK0"), share(g))));
+    times_slope(g, mr_emit(g->s, "Neg", mr_emit(g->s, "AddV2", of_x(g, "BesselK0"), divide_by_input(g))));
 }
 
 /* y - y/x - K0e */
 static void k1e_backward(mr_grad *g)
 {
-    mr_out rest = mr_emit(g->s, "Sub", mr_yi(g, 0), share(g));
+    mr_out rest = mr_emit(g->s, "Sub", mr_yi(g, 0), divide_by_input(g));
     times_slope(g, mr_emit(g->s, "Sub", rest, of_x(g, "BesselK0e")));
 }
 
 static void j1_backward(mr_grad *g)
 {
-    times_slope_but_at_zero(g, mr_emit(g->s, "Sub", of_x(g, "BesselJ0"), share(g)));
+    times_slope_but_at_zero(g, mr_emit(g->s, "Sub", of_x(g, "BesselJ0"), divide_by_input(g)));
 }
 
 static void y1_backward(mr_grad *g)
 {
-    times_slope(g, mr_emit(g->s, "Sub", of_x(g, "BesselY0"), share(g)));
+    times_slope(g, mr_emit(g->s, "Sub", of_x(g, "BesselY0"), divide_by_input(g)));
 }
 
 #define BESSEL(fn) \

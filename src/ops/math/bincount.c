@@ -61,7 +61,7 @@ static mr_status *check_bins(const mr_tensor *x)
     return NULL;
 }
 
-static mr_status *count(mr_run *r, bool binary, bool by_rows)
+static mr_status *count_values(mr_run *r, bool binary, bool by_rows)
 {
     const mr_tensor *x = mr_in(r, 0), *w = mr_in(r, 2);
     counting c = {.x = x, .weights = w->n > 0 ? w : NULL, .binary = binary, .rows = 1, .n = x->n};
@@ -85,7 +85,7 @@ static mr_status *count(mr_run *r, bool binary, bool by_rows)
     return NULL;
 }
 
-static mr_status *bincount(mr_run *r) { return count(r, false, false); }
+static mr_status *run_bincount(mr_run *r) { return count_values(r, false, false); }
 
 typedef struct binary_state {
     bool binary;
@@ -100,7 +100,7 @@ static mr_status *dense_bincount(mr_run *r)
 {
     if (mr_in(r, 0)->rank > 2)
         return mr_invalid("Shape must be at most rank 2 but is rank %d", mr_in(r, 0)->rank);
-    return count(r, ((binary_state *)r->state)->binary, true);
+    return count_values(r, ((binary_state *)r->state)->binary, true);
 }
 
 /* The size as far as it is known. */
@@ -140,7 +140,7 @@ MR_OP(Bincount,
     .sig      = "arr: int32, size: int32, weights: T -> bins: T",
     .attrs    = "T: {int32, int64, float, double}",
     .shape    = bincount_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(bincount, BIN_TYPES)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_bincount, BIN_TYPES)),
     .examples = MR_EXAMPLES(
         "[1, 1, 2, 5, 1], 4, shape(0) -> [0, 3, 1, 0]",
         "[[1, 2], [2, 0]], 3, [[1, 2], [3, 4]] -> [4, 1, 5]",
@@ -321,7 +321,7 @@ static int32_t bucket_of(const bounds *b, double v)
 BIN_TYPES(BUCKETS, )
 typedef void buckets_fn(const bounds *b, const mr_tensor *x, int32_t *out);
 
-static mr_status *bucketize(mr_run *r)
+static mr_status *run_bucketize(mr_run *r)
 {
     const mr_tensor *x = mr_in(r, 0);
     mr_tensor *out;
@@ -331,7 +331,7 @@ static mr_status *bucketize(mr_run *r)
 }
 
 #define BUCKETS_ROW(E, name, number, S, C, ...) \
-    {.device = "CPU", .type = MR_##E, .run = bucketize, .user = (void *)(uintptr_t)buckets_##name},
+    {.device = "CPU", .type = MR_##E, .run = run_bucketize, .user = (void *)(uintptr_t)buckets_##name},
 
 MR_OP(Bucketize,
     .doc      = "which of the intervals between boundaries each element is in",

@@ -31,13 +31,13 @@ typedef struct job {
     uint8_t *out;
 } job;
 
-static void part(void *ctx, int64_t begin, int64_t end)
+static void pack_part(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
     j->pack(j->x, j->limit, j->out, begin, end);
 }
 
-static mr_status *pack(mr_run *r)
+static mr_status *run_pack(mr_run *r)
 {
     const mr_tensor *x = mr_in(r, 0), *limit = mr_in(r, 1);
     mr_shape shape;
@@ -54,7 +54,7 @@ static mr_status *pack(mr_run *r)
     shape.dims[x->rank - 1] /= 8;
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &out));
     job j = {(pack_fn *)r->kernel->user, x->data, limit->data, out->data};
-    mr_run_for(r, out->n, 5, part, &j);
+    mr_run_for(r, out->n, 5, pack_part, &j);
     return NULL;
 }
 
@@ -74,7 +74,7 @@ static mr_status *shape_of(mr_infer *c)
 }
 
 #define ROW(E, name, number, S, C, ...) \
-    {.device = "CPU", .type = MR_##E, .run = pack, .user = (void *)(uintptr_t)pack_##name},
+    {.device = "CPU", .type = MR_##E, .run = run_pack, .user = (void *)(uintptr_t)pack_##name},
 
 MR_OP(CompareAndBitpack,
     .doc      = "whether each element is above the threshold, eight answers in a byte; truths are "

@@ -10,7 +10,7 @@ typedef struct job {
     bool truncate;
 } job;
 
-static void part(void *ctx, int64_t begin, int64_t end)
+static void convert_part(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
     mr_dtype_convert(j->from, j->x + (size_t)begin * mr_dtype_size(j->from), j->to,
@@ -45,7 +45,7 @@ static mr_status *cast_run(mr_run *r)
     MR_TRY(mr_run_output(r, 0, x->rank, x->dims, &y));
     j.y = y->data;
     if (x->n > 0)
-        mr_run_for(r, x->n, 0.5, part, &j);
+        mr_run_for(r, x->n, 0.5, convert_part, &j);
     return NULL;
 }
 

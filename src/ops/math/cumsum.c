@@ -57,7 +57,7 @@ typedef struct job {
     bool exclusive, reverse;
 } job;
 
-static void part(void *ctx, int64_t begin, int64_t end)
+static void scan_part(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
     for (int64_t u = begin; u < end; u++) {
@@ -93,7 +93,7 @@ static mr_status *scan_run(mr_run *r)
         j.inner *= x->dims[d];
     j.tiles = (j.inner + TILE - 1) / TILE;
     mr_run_for(r, x->n / (j.n * j.inner) * j.tiles, (double)j.n * (double)MR_MIN(j.inner, TILE),
-               part, &j);
+               scan_part, &j);
     return NULL;
 }
 

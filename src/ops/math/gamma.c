@@ -16,18 +16,18 @@ MR_BINARY_SLOW(igammac, MR_FLOATS, mr_igammac(x, y))
 MR_BINARY_SLOW(igamma_grad_a, MR_FLOATS32, mr_igamma_grad_a(x, y))
 MR_EACH(3, SAME, SLOW, betainc, MR_FLOATS32, (mr_betainc(x, y, z)))
 
-static mr_out add(mr_grad *g, mr_out x, double v)
+static mr_out add_number(mr_grad *g, mr_out x, double v)
 {
     return mr_emit(g->s, "AddV2", x, mr_scalar_like(g, v, x));
 }
 
-static mr_out mul(mr_grad *g, mr_out x, mr_out y) { return mr_emit(g->s, "Mul", x, y); }
+static mr_out emit_product(mr_grad *g, mr_out x, mr_out y) { return mr_emit(g->s, "Mul", x, y); }
 
 /* ---- gradients ---- */
 
 static void lgamma_backward(mr_grad *g)
 {
-    mr_dxi(g, 0, mul(g, mr_dyi(g, 0), mr_emit(g->s, "Digamma", mr_xi(g, 0))));
+    mr_dxi(g, 0, emit_product(g, mr_dyi(g, 0), mr_emit(g->s, "Digamma", mr_xi(g, 0))));
 }
 
 /* Polygamma has no 16-bit types: there by way of float. */
@@ -41,26 +41,26 @@ static void digamma_backward(mr_grad *g)
     mr_out slope = mr_emit(g->s, "Polygamma", mr_scalar_like(g, 1, x), x);
     if (narrow)
         slope = mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(type)}), slope);
-    mr_dxi(g, 0, mul(g, mr_dyi(g, 0), slope));
+    mr_dxi(g, 0, emit_product(g, mr_dyi(g, 0), slope));
 }
 
 static void polygamma_backward(mr_grad *g)
 {
-    mr_out slope = mr_emit(g->s, "Polygamma", add(g, mr_xi(g, 0), 1), mr_xi(g, 1));
-    mr_dx_broadcast(g, MR_NO_OUT, mul(g, mr_dyi(g, 0), slope));
+    mr_out slope = mr_emit(g->s, "Polygamma", add_number(g, mr_xi(g, 0), 1), mr_xi(g, 1));
+    mr_dx_broadcast(g, MR_NO_OUT, emit_product(g, mr_dyi(g, 0), slope));
 }
 
 static void zeta_backward(mr_grad *g)
 {
-    mr_out s = mr_xi(g, 0), sum = mr_emit(g->s, "Zeta", add(g, s, 1), mr_xi(g, 1));
-    mr_out slope = mul(g, mr_emit(g->s, "Neg", s), sum);
-    mr_dx_broadcast(g, MR_NO_OUT, mul(g, mr_dyi(g, 0), slope));
+    mr_out s = mr_xi(g, 0), sum = mr_emit(g->s, "Zeta", add_number(g, s, 1), mr_xi(g, 1));
+    mr_out slope = emit_product(g, mr_emit(g->s, "Neg", s), sum);
+    mr_dx_broadcast(g, MR_NO_OUT, emit_product(g, mr_dyi(g, 0), slope));
 }
 
 /* exp(-x + (a - 1) log x - lgamma a): the density. */
 static mr_out gamma_density(mr_grad *g, mr_out a, mr_out x)
 {
-    mr_out power = mul(g, add(g, a, -1), mr_emit(g->s, "Log", x));
+    mr_out power = emit_product(g, add_number(g, a, -1), mr_emit(g->s, "Log", x));
     power = mr_emit(g->s, "Sub", power, mr_emit(g->s, "AddV2", x, mr_emit(g->s, "Lgamma", a)));
     return mr_emit(g->s, "Exp", power);
 }
@@ -80,13 +80,13 @@ static mr_out by_a(mr_grad *g, mr_out a, mr_out x)
 static void igamma_backward(mr_grad *g)
 {
     mr_out a = mr_xi(g, 0), x = mr_xi(g, 1), dz = mr_dyi(g, 0);
-    mr_dx_broadcast(g, mul(g, dz, by_a(g, a, x)), mul(g, dz, gamma_density(g, a, x)));
+    mr_dx_broadcast(g, emit_product(g, dz, by_a(g, a, x)), emit_product(g, dz, gamma_density(g, a, x)));
 }
 
 static void igammac_backward(mr_grad *g)
 {
     mr_out a = mr_xi(g, 0), x = mr_xi(g, 1), dz = mr_emit(g->s, "Neg", mr_dyi(g, 0));
-    mr_dx_broadcast(g, mul(g, dz, by_a(g, a, x)), mul(g, dz, gamma_density(g, a, x)));
+    mr_dx_broadcast(g, emit_product(g, dz, by_a(g, a, x)), emit_product(g, dz, gamma_density(g, a, x)));
 }
 
 /* ---- Betainc ---- */
@@ -134,10 +134,10 @@ static void betainc_backward(mr_grad *g)
         mr_emit(g->s, "AddV2", mr_emit(g->s, "Lgamma", a), mr_emit(g->s, "Lgamma", b)),
         mr_emit(g->s, "Lgamma", mr_emit(g->s, "AddV2", a, b)));
     mr_out power = mr_emit(
-        g->s, "AddV2", mr_emit(g->s, "Xlog1py", add(g, b, -1), mr_emit(g->s, "Neg", x)),
-        mr_emit(g->s, "Xlogy", add(g, a, -1), x));
+        g->s, "AddV2", mr_emit(g->s, "Xlog1py", add_number(g, b, -1), mr_emit(g->s, "Neg", x)),
+        mr_emit(g->s, "Xlogy", add_number(g, a, -1), x));
     mr_out slope = mr_emit(g->s, "Exp", mr_emit(g->s, "Sub", power, log_beta));
-    mr_out dx = mul(g, mr_dyi(g, 0), slope), shape = mr_shape_of(g, x);
+    mr_out dx = emit_product(g, mr_dyi(g, 0), slope), shape = mr_shape_of(g, x);
     mr_out axes = mr_emit(g->s, "BroadcastGradientArgs", mr_shape_of(g, mr_yi(g, 0)), shape);
     mr_dxi(g, 2, mr_emit(g->s, "Reshape", mr_emit(g->s, "Sum", dx, mr_nth(axes, 1)), shape));
 }

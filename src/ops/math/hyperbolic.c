@@ -10,33 +10,33 @@ MR_UNARY_SLOW(asin, MR_FLOATS_COMPLEX, asin(x))
 MR_UNARY_SLOW(acos, MR_FLOATS_COMPLEX, acos(x))
 
 /* Of integers: as Cast would make an integer of the result; NaN becomes the least one. */
-static int64_t cut(double v) { return fabs(v) < 0x1p63 ? (int64_t)v : INT64_MIN; }
-MR_UNARY_SLOW(asin, MR_SIGNED, cut(asin((double)x)))
-MR_UNARY_SLOW(acos, MR_SIGNED, cut(acos((double)x)))
+static int64_t double_to_i64(double v) { return fabs(v) < 0x1p63 ? (int64_t)v : INT64_MIN; }
+MR_UNARY_SLOW(asin, MR_SIGNED, double_to_i64(asin((double)x)))
+MR_UNARY_SLOW(acos, MR_SIGNED, double_to_i64(acos((double)x)))
 
-static mr_out unary(mr_grad *g, const char *op, mr_out x) { return mr_emit(g->s, op, x); }
+static mr_out emit_unary(mr_grad *g, const char *op, mr_out x) { return mr_emit(g->s, op, x); }
 
 /* dx = dy * slope(conj x) */
-static void times(mr_grad *g, const char *slope)
+static void multiply_by_slope(mr_grad *g, const char *slope)
 {
-    mr_dxi(g, 0, mr_emit(g->s, "Mul", mr_dyi(g, 0), unary(g, slope, mr_conj(g, mr_xi(g, 0)))));
+    mr_dxi(g, 0, mr_emit(g->s, "Mul", mr_dyi(g, 0), emit_unary(g, slope, mr_conj(g, mr_xi(g, 0)))));
 }
 
 /* dx = dy / slope(conj y): the slope of an inverse by that of the function itself. */
-static void over(mr_grad *g, const char *slope)
+static void divide_by_slope(mr_grad *g, const char *slope)
 {
-    mr_dxi(g, 0, mr_emit(g->s, "RealDiv", mr_dyi(g, 0), unary(g, slope, mr_conj(g, mr_yi(g, 0)))));
+    mr_dxi(g, 0, mr_emit(g->s, "RealDiv", mr_dyi(g, 0), emit_unary(g, slope, mr_conj(g, mr_yi(g, 0)))));
 }
 
-static void sinh_backward(mr_grad *g) { times(g, "Cosh"); }
-static void cosh_backward(mr_grad *g) { times(g, "Sinh"); }
-static void asinh_backward(mr_grad *g) { over(g, "Cosh"); }
-static void acosh_backward(mr_grad *g) { over(g, "Sinh"); }
+static void sinh_backward(mr_grad *g) { multiply_by_slope(g, "Cosh"); }
+static void cosh_backward(mr_grad *g) { multiply_by_slope(g, "Sinh"); }
+static void asinh_backward(mr_grad *g) { divide_by_slope(g, "Cosh"); }
+static void acosh_backward(mr_grad *g) { divide_by_slope(g, "Sinh"); }
 
 /* 1 - conj(x)^2 */
 static mr_out one_less_square(mr_grad *g)
 {
-    mr_out square = unary(g, "Square", mr_conj(g, mr_xi(g, 0)));
+    mr_out square = emit_unary(g, "Square", mr_conj(g, mr_xi(g, 0)));
     return mr_emit(g->s, "Sub", mr_scalar_like(g, 1, square), square);
 }
 
@@ -47,13 +47,13 @@ static void atanh_backward(mr_grad *g)
 
 static void asin_backward(mr_grad *g)
 {
-    mr_dxi(g, 0, mr_emit(g->s, "RealDiv", mr_dyi(g, 0), unary(g, "Sqrt", one_less_square(g))));
+    mr_dxi(g, 0, mr_emit(g->s, "RealDiv", mr_dyi(g, 0), emit_unary(g, "Sqrt", one_less_square(g))));
 }
 
 static void acos_backward(mr_grad *g)
 {
-    mr_out slope = mr_emit(g->s, "RealDiv", mr_dyi(g, 0), unary(g, "Sqrt", one_less_square(g)));
-    mr_dxi(g, 0, unary(g, "Neg", slope));
+    mr_out slope = mr_emit(g->s, "RealDiv", mr_dyi(g, 0), emit_unary(g, "Sqrt", one_less_square(g)));
+    mr_dxi(g, 0, emit_unary(g, "Neg", slope));
 }
 
 #define WIDE "T: {bfloat16, half, float, double, complex64, complex128}"

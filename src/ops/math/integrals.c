@@ -14,8 +14,8 @@ MR_UNARY_SLOW(spence, MR_FLOATS, mr_spence(x))
 
 /* ---- gradients ---- */
 
-static mr_out of(mr_grad *g, const char *op, mr_out x) { return mr_emit(g->s, op, x); }
-static mr_out times(mr_grad *g, mr_out x, double v)
+static mr_out emit_unary(mr_grad *g, const char *op, mr_out x) { return mr_emit(g->s, op, x); }
+static mr_out multiply_by_number(mr_grad *g, mr_out x, double v)
 {
     return mr_emit(g->s, "Mul", x, mr_scalar_like(g, v, x));
 }
@@ -28,38 +28,38 @@ static void times_slope(mr_grad *g, mr_out slope)
 /* -2 / sqrt(pi) exp(-x^2) */
 static void erfc_backward(mr_grad *g)
 {
-    mr_out bell = of(g, "Exp", of(g, "Neg", of(g, "Square", mr_xi(g, 0))));
-    times_slope(g, times(g, bell, -M_2_SQRTPI));
+    mr_out bell = emit_unary(g, "Exp", emit_unary(g, "Neg", emit_unary(g, "Square", mr_xi(g, 0))));
+    times_slope(g, multiply_by_number(g, bell, -M_2_SQRTPI));
 }
 
 /* sqrt(pi) / 2 exp(y^2) */
 static void erfinv_backward(mr_grad *g)
 {
-    times_slope(g, times(g, of(g, "Exp", of(g, "Square", mr_yi(g, 0))), 1 / M_2_SQRTPI));
+    times_slope(g, multiply_by_number(g, emit_unary(g, "Exp", emit_unary(g, "Square", mr_yi(g, 0))), 1 / M_2_SQRTPI));
 }
 
 /* sqrt(2 pi) exp(y^2 / 2) */
 static void ndtri_backward(mr_grad *g)
 {
-    mr_out power = times(g, of(g, "Square", mr_yi(g, 0)), 0.5);
-    times_slope(g, times(g, of(g, "Exp", power), 2.50662827463100050242));
+    mr_out power = multiply_by_number(g, emit_unary(g, "Square", mr_yi(g, 0)), 0.5);
+    times_slope(g, multiply_by_number(g, emit_unary(g, "Exp", power), 2.50662827463100050242));
 }
 
 /* 1 - 2 x y */
 static void dawsn_backward(mr_grad *g)
 {
-    mr_out both = times(g, mr_emit(g->s, "Mul", mr_xi(g, 0), mr_yi(g, 0)), 2);
+    mr_out both = multiply_by_number(g, mr_emit(g->s, "Mul", mr_xi(g, 0), mr_yi(g, 0)), 2);
     times_slope(g, mr_emit(g->s, "Sub", mr_scalar_like(g, 1, both), both));
 }
 
 static void expint_backward(mr_grad *g)
 {
-    times_slope(g, mr_emit(g->s, "RealDiv", of(g, "Exp", mr_xi(g, 0)), mr_xi(g, 0)));
+    times_slope(g, mr_emit(g->s, "RealDiv", emit_unary(g, "Exp", mr_xi(g, 0)), mr_xi(g, 0)));
 }
 
 static void fresnel_backward(mr_grad *g, const char *wave)
 {
-    times_slope(g, of(g, wave, times(g, of(g, "Square", mr_xi(g, 0)), M_PI_2)));
+    times_slope(g, emit_unary(g, wave, multiply_by_number(g, emit_unary(g, "Square", mr_xi(g, 0)), M_PI_2)));
 }
 
 static void fresnel_cos_backward(mr_grad *g) { fresnel_backward(g, "Cos"); }
@@ -69,7 +69,7 @@ static void fresnel_sin_backward(mr_grad *g) { fresnel_backward(g, "Sin"); }
 static void spence_backward(mr_grad *g)
 {
     mr_out x = mr_xi(g, 0), one = mr_scalar_like(g, 1, x);
-    mr_out slope = mr_emit(g->s, "RealDiv", of(g, "Log", x), mr_emit(g->s, "Sub", one, x));
+    mr_out slope = mr_emit(g->s, "RealDiv", emit_unary(g, "Log", x), mr_emit(g->s, "Sub", one, x));
     mr_out at_one = mr_emit(g->s, "Equal", x, one);
     times_slope(g, mr_emit(g->s, "SelectV2", at_one, mr_scalar_like(g, -1, x), slope));
 }

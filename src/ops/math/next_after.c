@@ -170,7 +170,7 @@ MR_TYPE_DOUBLE(CROSS, double)
 MR_INTS(CROSS, uint64_t)
 typedef void cross_fn(const void *a, const void *b, void *out, int64_t n);
 
-static mr_status *cross(mr_run *r)
+static mr_status *run_cross(mr_run *r)
 {
     const mr_tensor *a = mr_in(r, 0), *b = mr_in(r, 1);
     mr_tensor *out;
@@ -207,7 +207,7 @@ static void cross_backward(mr_grad *g)
 }
 
 #define CROSS_ROW(E, name, number, S, C, ...) \
-    {.device = "CPU", .type = MR_##E, .run = cross, .user = (void *)(uintptr_t)cross_##name},
+    {.device = "CPU", .type = MR_##E, .run = run_cross, .user = (void *)(uintptr_t)cross_##name},
 
 MR_OP(Cross,
     .doc      = "the cross products of the vectors of three in the last dimension",

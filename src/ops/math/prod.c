@@ -7,13 +7,13 @@ MR_REDUCER(prod, MR_COMPLEXES, 1, a * x)
 MR_REDUCER(prod, MR_INTS, 1, (uint64_t)a * (uint64_t)x)
 
 /* Products of what stands before (after) each element along axis 0. */
-static mr_out others(mr_grad *g, mr_out x, bool after)
+static mr_out products_of_others(mr_grad *g, mr_out x, bool after)
 {
     const mr_named_attr attrs[] = {{"exclusive", mr_a_bool(true)}, {"reverse", mr_a_bool(after)}};
     return mr_emit_n(g->s, "Cumprod", attrs, 2, MR_OUTS(x, mr_const_i32(g->s, 0)));
 }
 
-static mr_out vector(mr_grad *g, mr_out v)
+static mr_out flatten_to_vector(mr_grad *g, mr_out v)
 {
     return mr_emit(g->s, "Reshape", v, mr_const_vec_i32(g->s, 1, (int32_t[]){-1}));
 }
@@ -21,7 +21,7 @@ static mr_out vector(mr_grad *g, mr_out v)
 /* The folded axes as a vector of int32, none negative. */
 static mr_out folded_axes(mr_grad *g, mr_out rank)
 {
-    mr_out axes = vector(g, mr_xi(g, 1));
+    mr_out axes = flatten_to_vector(g, mr_xi(g, 1));
     if (mr_scope_ok(g->s) && mr_out_type(axes) != MR_INT32)
         axes = mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}), axes);
     return mr_emit(g->s, "FloorMod", axes, rank);
@@ -33,7 +33,7 @@ static mr_out kept_axes(mr_grad *g, mr_out folded, mr_out rank)
     mr_out mask =
         mr_emit(g->s, "UnsortedSegmentSum", mr_emit(g->s, "OnesLike", folded), folded, rank);
     mr_out where = mr_emit(g->s, "Where", mr_emit(g->s, "Equal", mask, mr_const_i32(g->s, 0)));
-    return mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}), vector(g, where));
+    return mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}), flatten_to_vector(g, where));
 }
 
 /* The derivative by an element is the product of all others, which is right beside zeros too.  The
@@ -50,7 +50,7 @@ static void prod_backward(mr_grad *g)
     mr_out cols = mr_emit(s, "Prod", mr_emit(s, "GatherV2", shape, kept, zero), zero);
     mr_out matrix = mr_emit(s, "Pack", rows, cols);
     mr_out flat = mr_conj(g, mr_emit(s, "Reshape", moved, matrix));
-    mr_out product = mr_emit(s, "Mul", others(g, flat, false), others(g, flat, true));
+    mr_out product = mr_emit(s, "Mul", products_of_others(g, flat, false), products_of_others(g, flat, true));
     mr_out back = mr_emit(s, "Reshape", product, mr_emit(s, "Shape", moved));
     back = mr_emit(s, "Transpose", back, mr_emit(s, "InvertPermutation", order));
     mr_dxi(g, 0, mr_emit(s, "Mul", mr_reduce_kept(g, mr_dyi(g, 0)), back));

@@ -88,7 +88,7 @@ RANGE_TYPES(FILL, )
 
 typedef void fill_fn(void *out, int64_t n, const void *start, const void *delta);
 
-static mr_status *range(mr_run *r)
+static mr_status *run_range(mr_run *r)
 {
     static const char *const names[] = {"start", "limit", "delta"};
     for (int k = 0; k < 3; k++) /* [1] is a scalar too, by tradition */
@@ -166,7 +166,7 @@ static mr_status *lin_space_shape(mr_infer *c)
 }
 
 #define RANGE_ROW(E, name, number, S, C, ...) \
-    {.device = "CPU", .type = MR_##E, .run = range, .user = (void *)(uintptr_t)fill_##name},
+    {.device = "CPU", .type = MR_##E, .run = run_range, .user = (void *)(uintptr_t)fill_##name},
 #define SPACE_ROW(E, name, number, S, C, ...) \
     {.device = "CPU", .type = MR_##E, .run = lin_space, .user = (void *)(uintptr_t)space_##name},
 

@@ -26,7 +26,7 @@ static int64_t place_of(const search *s, const void *row, int64_t n, uint64_t ke
     return low;
 }
 
-static void part(void *ctx, int64_t begin, int64_t end)
+static void search_part(void *ctx, int64_t begin, int64_t end)
 {
     const search *s = ctx;
     int64_t n = s->sorted->dims[1], m = s->values->dims[1];
@@ -56,7 +56,7 @@ static mr_dtype stored_as(mr_dtype t)
     }
 }
 
-static mr_status *bound(mr_run *r, bool upper)
+static mr_status *run_bound(mr_run *r, bool upper)
 {
     search s = {.sorted = mr_in(r, 0), .values = mr_in(r, 1), .upper = upper};
     if (s.sorted->rank != 2)
@@ -73,14 +73,14 @@ static mr_status *bound(mr_run *r, bool upper)
                           (long long)s.sorted->dims[1]);
     s.keys = mr_order_of(stored_as((mr_dtype)s.sorted->dtype));
     MR_ENSURE(s.keys);
-    mr_run_for(r, s.values->n, 60, part, &s);
+    mr_run_for(r, s.values->n, 60, search_part, &s);
     return NULL;
 }
 
-static mr_status *lower_bound(mr_run *r) { return bound(r, false); }
-static mr_status *upper_bound(mr_run *r) { return bound(r, true); }
+static mr_status *lower_bound(mr_run *r) { return run_bound(r, false); }
+static mr_status *upper_bound(mr_run *r) { return run_bound(r, true); }
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_bound(mr_infer *c)
 {
     const mr_pshape *sorted;
     MR_TRY(mr_infer_rank(c, c->in[0], 2, &sorted));
@@ -91,7 +91,7 @@ static mr_status *shape(mr_infer *c)
     MR_REALS(M, __VA_ARGS__) MR_TYPE_BOOL(M, __VA_ARGS__) MR_QUANTIZED(M, __VA_ARGS__)
 #define BOUND(fn)                                                                          \
     .sig = "sorted_inputs: T, values: T -> output: out_type",                              \
-    .attrs = "T: type; out_type: {int32, int64} = DT_INT32", .shape = shape,               \
+    .attrs = "T: type; out_type: {int32, int64} = DT_INT32", .shape = infer_bound,               \
     .kernels = MR_KERNELS(MR_CPU_ONE(fn, TYPES))
 
 MR_OP(LowerBound,

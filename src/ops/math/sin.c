@@ -9,32 +9,32 @@ MR_UNARY_SLOW(tan, MR_FLOATS_COMPLEX, tan(x))
 MR_UNARY_SLOW(atan, MR_FLOATS_COMPLEX, atan(x))
 
 /* Of integers: as Cast would make an integer of the result. */
-static int64_t cut(double v) { return fabs(v) < 0x1p63 ? (int64_t)v : INT64_MIN; }
-MR_UNARY_SLOW(tan, MR_SIGNED, cut(tan((double)x)))
-MR_UNARY_SLOW(atan, MR_SIGNED, cut(atan((double)x)))
+static int64_t double_to_i64(double v) { return fabs(v) < 0x1p63 ? (int64_t)v : INT64_MIN; }
+MR_UNARY_SLOW(tan, MR_SIGNED, double_to_i64(tan((double)x)))
+MR_UNARY_SLOW(atan, MR_SIGNED, double_to_i64(atan((double)x)))
 
-static mr_out unary(mr_grad *g, const char *op, mr_out x) { return mr_emit(g->s, op, x); }
+static mr_out emit_unary(mr_grad *g, const char *op, mr_out x) { return mr_emit(g->s, op, x); }
 
 static void sin_backward(mr_grad *g)
 {
-    mr_dxi(g, 0, mr_emit(g->s, "Mul", mr_dyi(g, 0), unary(g, "Cos", mr_conj(g, mr_xi(g, 0)))));
+    mr_dxi(g, 0, mr_emit(g->s, "Mul", mr_dyi(g, 0), emit_unary(g, "Cos", mr_conj(g, mr_xi(g, 0)))));
 }
 
 static void cos_backward(mr_grad *g)
 {
-    mr_out slope = unary(g, "Neg", unary(g, "Sin", mr_conj(g, mr_xi(g, 0))));
+    mr_out slope = emit_unary(g, "Neg", emit_unary(g, "Sin", mr_conj(g, mr_xi(g, 0))));
     mr_dxi(g, 0, mr_emit(g->s, "Mul", mr_dyi(g, 0), slope));
 }
 
 static void tan_backward(mr_grad *g)
 {
-    mr_out square = unary(g, "Square", unary(g, "Cos", mr_conj(g, mr_xi(g, 0))));
+    mr_out square = emit_unary(g, "Square", emit_unary(g, "Cos", mr_conj(g, mr_xi(g, 0))));
     mr_dxi(g, 0, mr_emit(g->s, "RealDiv", mr_dyi(g, 0), square));
 }
 
 static void atan_backward(mr_grad *g)
 {
-    mr_out square = unary(g, "Square", mr_conj(g, mr_xi(g, 0)));
+    mr_out square = emit_unary(g, "Square", mr_conj(g, mr_xi(g, 0)));
     mr_out more = mr_emit(g->s, "AddV2", square, mr_scalar_like(g, 1, square));
     mr_dxi(g, 0, mr_emit(g->s, "RealDiv", mr_dyi(g, 0), more));
 }

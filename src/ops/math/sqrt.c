@@ -34,22 +34,23 @@ static void rsqrt_backward(mr_grad *g) { by_output(g, "RsqrtGrad"); }
 static void reciprocal_backward(mr_grad *g) { by_output(g, "ReciprocalGrad"); }
 static void inv_backward(mr_grad *g) { by_output(g, "InvGrad"); }
 
-static mr_out mul(mr_grad *g, mr_out a, mr_out b) { return mr_emit(g->s, "Mul", a, b); }
-static mr_out scale(mr_grad *g, double by, mr_out a) { return mul(g, a, mr_scalar_like(g, by, a)); }
+static mr_out emit_product(mr_grad *g, mr_out a, mr_out b) { return mr_emit(g->s, "Mul", a, b); }
+static mr_out scale_by(mr_grad *g, double by, mr_out a) { return emit_product(g, a, mr_scalar_like(g, by, a)); }
 
 /* z = dy / (2 conj(y)): with a = dz / y, by y -conj(a) z, by dy a / 2. */
 static void sqrt_grad_backward(mr_grad *g)
 {
     mr_out a = mr_emit(g->s, "RealDiv", mr_dyi(g, 0), mr_xi(g, 0));
-    mr_dxi(g, 0, mr_emit(g->s, "Neg", mul(g, mr_conj(g, a), mr_yi(g, 0))));
-    mr_dxi(g, 1, mr_grad_shaped(g, scale(g, 0.5, a), mr_xi(g, 1)));
+    mr_dxi(g, 0, mr_emit(g->s, "Neg", emit_product(g, mr_conj(g, a), mr_yi(g, 0))));
+    mr_dxi(g, 1, mr_grad_shaped(g, scale_by(g, 0.5, a), mr_xi(g, 1)));
 }
 
 /* z = -dy conj(y)^3 / 2. */
 static void rsqrt_grad_backward(mr_grad *g)
 {
     mr_out y = mr_xi(g, 0), dy = mr_grad_shaped(g, mr_xi(g, 1), y), dz = mr_dyi(g, 0), back = mr_conj(g, y);
-    mr_dxi(g, 0, scale(g, -1.5, mul(g, mul(g, mr_conj(g, dz), dy), mr_emit(g->s, "Square", back))));
+    mr_dxi(g, 0,
+           scale_by(g, -1.5, emit_product(g, emit_product(g, mr_conj(g, dz), dy), mr_emit(g->s, "Square", back))));
     mr_dxi(g, 1, mr_grad_shaped(g, mr_emit(g->s, "RsqrtGrad", back, dz), mr_xi(g, 1)));
 }
 
@@ -57,7 +58,7 @@ static void rsqrt_grad_backward(mr_grad *g)
 static void inverse_grad_backward(mr_grad *g, const char *op)
 {
     mr_out y = mr_xi(g, 0), dy = mr_grad_shaped(g, mr_xi(g, 1), y), dz = mr_dyi(g, 0), back = mr_conj(g, y);
-    mr_dxi(g, 0, scale(g, -2, mul(g, mul(g, mr_conj(g, dz), dy), back)));
+    mr_dxi(g, 0, scale_by(g, -2, emit_product(g, emit_product(g, mr_conj(g, dz), dy), back)));
     mr_dxi(g, 1, mr_grad_shaped(g, mr_emit(g->s, op, back, dz), mr_xi(g, 1)));
 }
 
