@@ -154,7 +154,7 @@ int64_t mr_fft_room(const mr_fft *f) { return f->inner ? 2 * f->inner->n : f->n;
 
 #define EACH_NEIGHBOUR MR_IVDEP for (int64_t q = 0; q < s; q++)
 
-MR_CLONES static void pass2(int64_t s, int64_t far, const cx *w, const cx *x, cx *y)
+MR_CLONES static void radix2_pass(int64_t s, int64_t far, const cx *w, const cx *x, cx *y)
 {
     EACH_NEIGHBOUR
     {
@@ -164,7 +164,7 @@ MR_CLONES static void pass2(int64_t s, int64_t far, const cx *w, const cx *x, cx
     }
 }
 
-MR_CLONES static void pass3(int64_t s, int64_t far, const cx *w, const cx *x, cx *y)
+MR_CLONES static void radix3_pass(int64_t s, int64_t far, const cx *w, const cx *x, cx *y)
 {
     const double half_root = 0.86602540378443864676; /* sqrt(3) / 2 */
     EACH_NEIGHBOUR
@@ -178,7 +178,7 @@ MR_CLONES static void pass3(int64_t s, int64_t far, const cx *w, const cx *x, cx
     }
 }
 
-MR_CLONES static void pass4(int64_t s, int64_t far, const cx *w, const cx *x, cx *y)
+MR_CLONES static void radix4_pass(int64_t s, int64_t far, const cx *w, const cx *x, cx *y)
 {
     EACH_NEIGHBOUR
     {
@@ -191,7 +191,7 @@ MR_CLONES static void pass4(int64_t s, int64_t far, const cx *w, const cx *x, cx
     }
 }
 
-MR_CLONES static void pass5(int64_t s, int64_t far, const cx *w, const cx *x, cx *y)
+MR_CLONES static void radix5_pass(int64_t s, int64_t far, const cx *w, const cx *x, cx *y)
 {
     /* cosines and sines of a fifth and two fifths of a turn */
     const double c1 = 0.30901699437494742410, c2 = -0.80901699437494742410;
@@ -232,10 +232,10 @@ static void run_pass(const mr_fft *f, int p, int64_t s, const cx *x, cx *y)
         for (int j = 0; j < p; j++)
             w[j] = f->roots[i * j * s];
         switch (p) {
-        case 2: pass2(s, far, w, x, y); break;
-        case 3: pass3(s, far, w, x, y); break;
-        case 4: pass4(s, far, w, x, y); break;
-        case 5: pass5(s, far, w, x, y); break;
+        case 2: radix2_pass(s, far, w, x, y); break;
+        case 3: radix3_pass(s, far, w, x, y); break;
+        case 4: radix4_pass(s, far, w, x, y); break;
+        case 5: radix5_pass(s, far, w, x, y); break;
         default: pass_any(p, s, far, w, f->roots, f->n / p, x, y);
         }
     }

@@ -45,7 +45,7 @@ static void set_identity(int64_t n, cx *a)
 }
 
 /* c = a b */
-MR_CLONES static void product(int64_t n, const cx *a, const cx *b, cx *c)
+MR_CLONES static void multiply_matrices(int64_t n, const cx *a, const cx *b, cx *c)
 {
     for (int64_t i = 0; i < n; i++) {
         cx *row = c + i * n;
@@ -409,7 +409,7 @@ static void triangle_sqrt(int64_t n, cx *t)
 /* a = z t z^H */
 static void put_together(int64_t n, const cx *z, const cx *t, cx *a, cx *w)
 {
-    product(n, z, t, w);
+    multiply_matrices(n, z, t, w);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < n; j++) {
             cx sum = 0;
@@ -593,26 +593,26 @@ mr_status *mr_matrix_exp(const mr_run *r, int64_t n, mr_c128 *a)
     pade_coefficients(c);
     for (int64_t i = 0; i < n * n; i++)
         a[i] *= ldexp(1, -halvings);
-    product(n, a, a, square);
+    multiply_matrices(n, a, a, square);
     set_identity(n, power);
     memset(even, 0, sizeof(cx) * (size_t)(n * n));
     memset(odd, 0, sizeof(cx) * (size_t)(n * n));
     for (int k = 0; k < 14; k += 2) { /* by powers of the square */
         add_to(n, even, c[k], power);
         add_to(n, odd, c[k + 1], power);
-        product(n, power, square, next);
+        multiply_matrices(n, power, square, next);
         cx *t = power;
         power = next;
         next = t;
     }
-    product(n, a, odd, next); /* the odd powers */
+    multiply_matrices(n, a, odd, next); /* the odd powers */
     for (int64_t i = 0; i < n * n; i++) {
         square[i] = even[i] - next[i];
         a[i] = even[i] + next[i];
     }
     solve_matrix(n, square, a);
     for (; halvings > 0; halvings--) {
-        product(n, a, a, next);
+        multiply_matrices(n, a, a, next);
         memcpy(a, next, sizeof(cx) * (size_t)(n * n));
     }
 out:
