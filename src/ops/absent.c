@@ -1,7 +1,7 @@
-/* ops/absent.c -- ops of TensorFlow that have no kernel here: graphs with them import and can be looked at and changed;
- * running one says which it is.
+/* ops/absent.c -- ops of TensorFlow that have no kernel here. Graphs that contain them can be imported, inspected
+ * and changed; running one gives UNIMPLEMENTED with the name of the op.
  *
- * Whoever writes an op takes its entry away. */
+ * To implement an op, remove its entry from this file. */
 #include "ops/absent.h"
 
 #include "graph/infer.h"

@@ -1,4 +1,4 @@
-/* ops/absent_test.c -- every op of TensorFlow is known; those without a kernel say so. */
+/* ops/absent_test.c -- every op of TensorFlow is known; those without a kernel report that. */
 #include "ops/absent.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ MR_TEST(absent_ops_say_that_they_are)
     MR_CHECK(n_absent > 0);
 }
 
-/* The first word of each line of the list; what a tier that must be there lacks is told, then the test fails. */
+/* Reads the first word of each line of the list. Prints each op of a required tier that is absent, then fails. */
 MR_TEST(absent_ops_are_in_none_of_the_tiers_that_programs_lean_on)
 {
     enum { LEAST = 900 };

@@ -1,9 +1,8 @@
 /* ops/broadcast.c -- the walk over a broadcast result.
  *
- * After mr_broadcast_collapse every dimension of the walk has a size above 1 and at least one
- * operand that does not continue through it as through its inner neighbour.  In the innermost
- * dimension each stride is 0 or 1, because operands are packed: so a row of the result is, for each
- * operand, either a run of elements or one element repeated. */
+ * After mr_broadcast_collapse every dimension of the walk has a size above 1, and for at least one operand it
+ * cannot be merged with its inner neighbour.  In the innermost dimension each stride is 0 or 1, because operands
+ * are packed: so a row of the result is, for each operand, either a run of elements or one element repeated. */
 #include "ops/broadcast.h"
 
 #include <string.h>
@@ -46,7 +45,8 @@ static void operand_strides(const mr_broadcast *b, int operand, int64_t *out)
     }
 }
 
-/* Dimension d of the result continues the walk's last-made (inner) dimension in every operand. */
+/* True if dimension d of the result continues the inner dimension that was added to the walk last, in every
+ * operand: then the two can be merged. */
 static bool continues_walk(const mr_broadcast *b, int made, int64_t strides[][MR_MAX_RANK], int d)
 {
     for (int k = 0; k < b->n_operands; k++)
@@ -64,7 +64,7 @@ mr_status *mr_broadcast_collapse(mr_broadcast *b)
     int64_t strides[MR_BROADCAST_OPERANDS][MR_MAX_RANK];
     for (int k = 0; k < b->n_operands; k++)
         operand_strides(b, k, strides[k]);
-    /* Made from the inside out, at the end of the arrays, then moved to their front. */
+    /* Dimensions are added from the inside out, at the end of the arrays, then moved to the front. */
     int at = MR_MAX_RANK;
     for (int d = b->shape.rank - 1; d >= 0; d--) {
         if (b->shape.dims[d] == 1)

@@ -13,7 +13,7 @@
  *     MR_TRY(mr_broadcast_collapse(&b));
  *     ... b.shape, b.n, mr_broadcast_offset(&b, 1, i)
  *
- * It is some 12 KB: on the stack of a kernel, not inside something kept. */
+ * An mr_broadcast takes about 12 KB: put it on the stack of a kernel, not into a struct that is kept. */
 #ifndef MR_OPS_BROADCAST_H
 #define MR_OPS_BROADCAST_H
 
@@ -38,10 +38,10 @@ mr_status *mr_broadcast_add(mr_broadcast *b, int rank, const int64_t *dims);
 /* Prepares the walk; INVALID_ARGUMENT when the result has too many elements to count. */
 mr_status *mr_broadcast_collapse(mr_broadcast *b);
 
-/* The operand steps through the result one to one: its elements can be read in place. */
+/* True if the operand's elements correspond one to one to those of the result, so that they can be read in place. */
 bool mr_broadcast_direct(const mr_broadcast *b, int operand);
-/* Where the walk stands at the start of a row (a run along the innermost dimension): each operand's
- * offset there.  Moving on is cheaper than computing an offset anew. */
+/* The position of a walk at the start of a row (a run along the innermost dimension): the offset of each operand.
+ * Moving to the next row is cheaper than computing the offsets again. */
 typedef struct mr_broadcast_row {
     int64_t offsets[MR_BROADCAST_OPERANDS];
     int64_t index[MR_MAX_RANK];
@@ -50,12 +50,12 @@ void mr_broadcast_row_init(const mr_broadcast *b, int64_t row,
                            mr_broadcast_row *out); /* rank > 0 */
 void mr_broadcast_row_next(const mr_broadcast *b, mr_broadcast_row *row);
 
-/* The operand's element behind element i of the result. */
+/* The index of the operand's element that is used for element i of the result. */
 int64_t mr_broadcast_offset(const mr_broadcast *b, int operand, int64_t i);
 /* The same for n consecutive elements of the result. */
 void mr_broadcast_offsets(const mr_broadcast *b, int operand, int64_t first, int64_t n,
                           int64_t *out);
-/* After how many elements of the result the operand begins anew, for ever; n when it never does. */
+/* The number of elements of the result after which the operand repeats; n if it never does. */
 int64_t mr_broadcast_period(const mr_broadcast *b, int operand);
 /* Copies the operand's values behind n consecutive elements of the result, starting with `first`,
  * from src (the operand) to dst (packed).  Elements have 1, 2, 4, 8 or 16 plain bytes. */

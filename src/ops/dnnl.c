@@ -1,15 +1,15 @@
-/* ops/dnnl.c -- what all calls of oneDNN need.
+/* ops/dnnl.c -- set-up that all calls of oneDNN share.
  *
- * oneDNN of Debian runs on OpenMP, whose teams collapse when a core is shared, so every call is
- * held to one thread.  The number of threads is a setting of the calling thread, which may be the
- * host program's own: it is put back after each call. */
+ * Debian's oneDNN uses OpenMP, which becomes very slow when a core is shared, so every call is limited to one
+ * thread. The number of threads is a setting of the calling thread, which may belong to the host program, so it is
+ * restored after each call. */
 #include "ops/dnnl.h"
 
 #include <dnnl.h>
 
 #include "base/memory.h"
 
-/* Weak: oneDNN brings OpenMP along, unless it was built without. */
+/* Weak, because a oneDNN that was built without OpenMP does not provide it. */
 int omp_get_max_threads(void) __attribute__((weak));
 void omp_set_num_threads(int n) __attribute__((weak));
 

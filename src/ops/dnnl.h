@@ -1,8 +1,7 @@
-/* ops/dnnl.h -- what all calls of oneDNN need; convolutions are in dnnl_conv.h.
+/* ops/dnnl.h -- set-up that all calls of oneDNN share; convolutions are in dnnl_conv.h.
  *
- * Only dnnl.c and dnnl_conv.c include oneDNN's own header, because its C API changes between
- * versions.  Calls run in the calling thread alone; who wants more threads cuts the work and calls
- * from several. */
+ * Only dnnl.c and dnnl_conv.c include oneDNN's own header, because its C API changes between versions. A call runs
+ * in the calling thread alone; a caller that wants more threads splits the work and calls from each of them. */
 #ifndef MR_OPS_DNNL_H
 #define MR_OPS_DNNL_H
 
@@ -11,10 +10,11 @@
 
 #include "base/status.h"
 
-/* Around calls of oneDNN: one thread each.  enter gives the caller's own setting, for leave. */
+/* Call these around every use of oneDNN: they limit it to one thread. mr_dnnl_enter returns the caller's setting,
+ * which mr_dnnl_leave restores. */
 int mr_dnnl_enter(void);
 void mr_dnnl_leave(int before);
-/* A dnnl_status_t as one of ours. */
+/* Converts a dnnl_status_t to an mr_status. */
 mr_status *mr_dnnl_check(int st, const char *what);
 
 #endif

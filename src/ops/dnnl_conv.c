@@ -1,14 +1,14 @@
 /* ops/dnnl_conv.c -- convolutions of floats by oneDNN.
  *
- * TensorFlow's filters [window.., in, out] are described to oneDNN by strides, so its own reorder
- * brings them into the blocked form of a primitive and back.  Handing them over as they are would
- * be up to four times slower.
+ * TensorFlow's filters [window.., in, out] are described to oneDNN by strides, so oneDNN's own reorder converts
+ * them to the blocked format of a primitive and back. Passing them in the plain format would be up to four times
+ * slower.
  *
- * A memory object over a blocked form writes zeros behind the last channels when it is made: that
- * is why a filter is one object for all threads, made before they start.
+ * Creating a memory object over a blocked format writes zeros behind the last channels. Therefore all threads share
+ * one memory object per filter, created before they start.
  *
- * Lock: mr_dnnl_convs.mu guards the list and is held while a primitive is made (some 0.2 ms, once),
- * for whoever else comes meanwhile most likely wants the same one. */
+ * Lock: mr_dnnl_convs.mu guards the list. It is held while a primitive is created (about 0.2 ms, once), because
+ * other threads that arrive meanwhile most likely want the same primitive. */
 #include "ops/dnnl_conv.h"
 
 #include <dnnl.h>
@@ -17,14 +17,14 @@
 #include "ops/dnnl.h"
 
 #define LARGEST_SIDE (INT64_C(1) << 24)
-#define LARGEST_STEP (INT64_C(1) << 16)  /* strides, dilations, padding */
+#define LARGEST_STEP (INT64_C(1) << 16)  /* upper limit of strides, dilations and padding */
 
 struct mr_dnnl_conv {
     mr_refs refs;
     mr_conv_pass pass;
     mr_conv conv;
-    int64_t used; /* on the clock of the list, and guarded by its lock */
-    dnnl_primitive_t run, reorder; /* reorder: of the filter; NULL when the form is plain */
+    int64_t used; /* time of last use on the clock of the list; guarded by the list's lock */
+    dnnl_primitive_t run, reorder; /* reorder converts the filter; NULL when the format is plain */
     dnnl_memory_desc_t image, filter, out_image, plain;
     dnnl_memory_desc_t run_scratch, reorder_scratch;
 };
@@ -34,7 +34,7 @@ struct mr_dnnl_convs {
     mr_dnnl_conv *list[MR_DNNL_KEPT] MR_GUARDED_BY(mu);
     int n MR_GUARDED_BY(mu);
     int64_t clock MR_GUARDED_BY(mu);
-    /* a constant filter, as given and in the form it was last wanted in */
+    /* a constant filter, as given and in the format in which it was last requested */
     mr_tensor *source MR_GUARDED_BY(mu);
     mr_dnnl_filter *filter MR_GUARDED_BY(mu);
 };
@@ -68,7 +68,7 @@ bool mr_dnnl_conv_fits(const mr_conv *c)
     return fits;
 }
 
-/* ---- making a primitive ---- */
+/* ---- creating a primitive ---- */
 
 static dnnl_engine_t engine;
 static mr_status *engine_error;
@@ -78,7 +78,7 @@ static void engine_make(void)
     engine_error = mr_dnnl_check(dnnl_engine_create(&engine, dnnl_cpu, 0), "engine");
 }
 
-/* One for the process, never freed. */
+/* The engine is created once per process and never freed. */
 static mr_status *engine_need(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -86,7 +86,7 @@ static mr_status *engine_need(void)
     return mr_status_copy(engine_error);
 }
 
-/* [batch, channels, space..] for oneDNN, with channels last in memory. */
+/* Describes [batch, channels, space..] to oneDNN, with channels last in memory. */
 static dnnl_status_t image_desc(const mr_conv *c, const int64_t *space, int64_t channels,
                                 dnnl_memory_desc_t *out)
 {
@@ -101,7 +101,7 @@ static dnnl_status_t image_desc(const mr_conv *c, const int64_t *space, int64_t 
     return dnnl_memory_desc_init_by_strides(out, (int)c->n + 2, dims, dnnl_f32, strides);
 }
 
-/* [groups,] out, in, window.. for oneDNN; `any` leaves the form to it. */
+/* Describes [groups,] out, in, window.. to oneDNN; with `any` oneDNN chooses the format. */
 static dnnl_status_t filter_desc(const mr_conv *c, bool any, dnnl_memory_desc_t *out)
 {
     int at = c->groups > 1 ? 1 : 0, n = (int)c->n + 2 + at;
@@ -129,7 +129,7 @@ static dnnl_status_t pass_desc(const mr_dnnl_conv *p, mr_conv_pass pass,
     for (int i = 0; i < c->n; i++) {
         int at = MR_SPACE - (int)c->n + i;
         stride[i] = c->stride[at];
-        holes[i] = c->dilation[at] - 1; /* pixels left out between two of the window */
+        holes[i] = c->dilation[at] - 1; /* pixels skipped between two of the window */
         before[i] = c->before[at];
         after[i] = c->after[at];
     }
@@ -166,7 +166,7 @@ static dnnl_status_t make_reorder(mr_dnnl_conv *p, const_dnnl_primitive_attr_t a
     return st;
 }
 
-/* Keeps what d says and makes its code. */
+/* Stores the formats that d describes and generates the code of the primitive. */
 static dnnl_status_t make_run(mr_dnnl_conv *p, const_dnnl_primitive_desc_t d,
                               const_dnnl_primitive_attr_t attr)
 {
@@ -178,7 +178,7 @@ static dnnl_status_t make_run(mr_dnnl_conv *p, const_dnnl_primitive_desc_t d,
     return st ? st : make_reorder(p, attr);
 }
 
-/* The passes back refer to the forward one, although it is not made. */
+/* The backward passes refer to a description of the forward pass, although no forward primitive is created. */
 static dnnl_status_t make_pass(mr_dnnl_conv *p, const dnnl_memory_desc_t *filter,
                                const_dnnl_primitive_attr_t attr)
 {
@@ -209,7 +209,7 @@ static dnnl_status_t make_conv(mr_dnnl_conv *p, const dnnl_memory_desc_t *filter
     dnnl_status_t st = dnnl_primitive_attr_create(&attr);
     if (st)
         return st;
-    /* scratch memory is given with each call, so that calls may overlap */
+    /* each call brings its scratch memory, so that calls may overlap */
     st = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     if (!st)
         st = image_desc(c, c->in, c->in_channels, &p->image);
@@ -252,7 +252,7 @@ void mr_dnnl_conv_unref(mr_dnnl_conv *p)
     mr_free(p);
 }
 
-/* ---- those of a kernel ---- */
+/* ---- the primitives of a kernel ---- */
 
 mr_dnnl_convs *mr_dnnl_convs_new(void)
 {
@@ -288,7 +288,7 @@ static bool serves_call(const mr_dnnl_conv *p, mr_conv_pass pass, const mr_conv 
            (!like || dnnl_memory_desc_equal(&p->filter, &like->filter));
 }
 
-/* A free place in the list, or that of the one that was used longest ago. */
+/* A free slot of the list, or the slot of the least recently used primitive. */
 static mr_dnnl_conv **place_locked(mr_dnnl_convs *kept) MR_REQUIRES(kept->mu)
 {
     if (kept->n < MR_DNNL_KEPT)
@@ -330,7 +330,7 @@ int64_t mr_dnnl_conv_filter_size(const mr_dnnl_conv *p)
 
 bool mr_dnnl_conv_plain(const mr_dnnl_conv *p) { return p->reorder == NULL; }
 
-/* oneDNN's memory objects do not tell what is only read. */
+/* oneDNN's memory objects take a non-const pointer even for memory that is only read. */
 static dnnl_status_t memory_over(const dnnl_memory_desc_t *d, const void *data, dnnl_memory_t *out)
 {
     return dnnl_memory_create(out, d, engine, (void *)(uintptr_t)data);

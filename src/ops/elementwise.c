@@ -1,14 +1,13 @@
 /* ops/elementwise.c -- runs the loops of elementwise.h over whole tensors.
  *
- * Equal shapes are one call of the loop per thread.  Otherwise the result is computed in blocks
- * that fit the first-level cache, and for each block every operand is brought into packed form:
- * read in place where it is packed already, else copied into a buffer on the stack.  Such a copy is
- * kept while the next block needs the same values: a scalar is spread out once, a short row
- * repeated to the length of a block once.  So one plain loop per op and type serves all forms of
- * broadcasting.
+ * Equal shapes are one call of the loop per thread.  Otherwise the result is computed in blocks that fit the
+ * first-level cache, and for each block every operand is brought into packed form: read in place where it is packed
+ * already, else copied into a buffer on the stack.  Such a copy is kept while the next block needs the same values:
+ * a scalar is replicated once, and a short row is repeated to the length of a block once. So one plain loop per op
+ * and type serves all forms of broadcasting.
  *
- * Rows (runs along the innermost dimension of the walk) of at least LONG_ROW elements are blocks of
- * their own, where every operand is packed or a single value; shorter rows are put together. */
+ * Rows (runs along the innermost dimension of the walk) of at least LONG_ROW elements are separate blocks, in which
+ * every operand is packed or a single value; several shorter rows form one block. */
 #include "ops/elementwise.h"
 
 #include <string.h>
@@ -18,9 +17,9 @@
 enum {
     MAX_OPERANDS = 1 + MR_BROADCAST_OPERANDS, /* the result is operand 0 */
     BLOCK_BYTES = 4096,
-    LONG_ROW = 96, /* a row of fewer costs more to set up than to copy */
+    LONG_ROW = 96, /* a shorter row costs more to set up than to copy */
 };
-#define SMALL_NS 10000.0 /* work that is not worth asking the pool */
+#define SMALL_NS 10000.0 /* less work than this is not worth a call of the thread pool */
 
 typedef struct job {
     const mr_each *e;
@@ -35,12 +34,12 @@ typedef struct job {
     int64_t period[MAX_OPERANDS];
 } job;
 
-/* Room to bring one block into packed form. */
+/* Buffers in which the operands of one block are packed. */
 typedef struct scratch {
     _Alignas(64) char packed[MAX_OPERANDS][BLOCK_BYTES];
     _Alignas(64) char wide[MAX_OPERANDS][BLOCK_BYTES]; /* as float */
-    const char *source[MAX_OPERANDS]; /* what `packed` and `wide` were made from; NULL: nothing */
-    int64_t filled[MAX_OPERANDS];     /* its elements */
+    const char *source[MAX_OPERANDS]; /* the memory that `packed` and `wide` were filled from; NULL: none */
+    int64_t filled[MAX_OPERANDS];     /* the number of elements in them */
 } scratch;
 
 static void scratch_init(scratch *s) { memset(s->source, 0, sizeof s->source); }
@@ -49,8 +48,8 @@ static bool is_widened(const job *j, int k) { return j->e->widen && j->bytes[k] 
 
 /* ---- one block ---- */
 
-/* Calls the loop on operands that are packed, through floats where they are 16 bits wide.  `fresh`
- * tells for each operand that scratch.wide does not hold it yet. */
+/* Calls the loop on packed operands, converting 16-bit floats to float and back. fresh[k] means that scratch.wide
+ * does not hold operand k yet. */
 static void block_run(const job *j, void *const *packed, const bool *fresh, int64_t n, scratch *s)
 {
     void *p[MAX_OPERANDS];
@@ -64,7 +63,7 @@ static void block_run(const job *j, void *const *packed, const bool *fresh, int6
         mr_dtype_convert(MR_FLOAT, s->wide[0], j->types[0], packed[0], n, false);
 }
 
-/* Packs n copies of the element at `from`; false when an earlier block left them there. */
+/* Packs n copies of the element at `from`; returns false if an earlier block already left them there. */
 static bool spread_element(const job *j, int k, const char *from, int64_t n, scratch *s)
 {
     if (s->source[k] == from && s->filled[k] >= n)
@@ -98,7 +97,7 @@ static void same_part(void *ctx, int64_t begin, int64_t end)
 
 /* ---- long rows ---- */
 
-/* Elements at..at+n of one row. */
+/* Computes elements at..at+n of one row. */
 static void row_piece(const job *j, const mr_broadcast_row *row, int64_t first, int64_t at,
                       int64_t n, scratch *s)
 {
@@ -138,7 +137,8 @@ static void rows_part(void *ctx, int64_t begin, int64_t end)
 
 static bool gather_block(const job *j, int k, int64_t first, int64_t n, scratch *s)
 {
-    /* Blocks are whole periods long, so what repeats within a block is the same in every block. */
+    /* A block is a whole number of periods long, so an operand that repeats within a block is the same in every
+     * block. */
     bool repeats = j->period[k] <= j->block;
     if (repeats && s->source[k] == j->p[k] && s->filled[k] >= n)
         return false;
@@ -167,7 +167,7 @@ static void blocks_part(void *ctx, int64_t begin, int64_t end)
 
 /* ---- a whole op ---- */
 
-/* The result, over an input of the same type and shape that nobody else holds, if there is one. */
+/* Makes the result, in the memory of an input of the same type and shape that nobody else holds, if there is one. */
 static mr_status *make_result(mr_run *r, int rank, const int64_t *dims, mr_tensor **out)
 {
     for (int i = 0; i < r->n_in; i++) {
@@ -210,7 +210,7 @@ static void split_work(mr_run *r, int64_t n, double cost_ns, void (*part)(void *
         mr_run_for(r, n, cost_ns, part, j);
 }
 
-/* The walk lives in a frame of its own: it is large, and equal shapes need none. */
+/* A separate function, because the walk takes a lot of stack and equal shapes need none. */
 static mr_status *broadcast_run(mr_run *r, const mr_each *e)
 {
     mr_broadcast b;
@@ -242,8 +242,8 @@ static mr_status *broadcast_run(mr_run *r, const mr_each *e)
     return NULL;
 }
 
-/* Equal shapes: the loop runs over whole tensors.  Most ops of a graph are small and come this way,
- * so it does little else. */
+/* Equal shapes: the loop runs over whole tensors. Most ops of a graph are small and take this path, so it does
+ * little else. */
 static mr_status *same_run(mr_run *r, const mr_each *e)
 {
     const mr_tensor *x = mr_in(r, 0);
@@ -266,7 +266,7 @@ static mr_status *same_run(mr_run *r, const mr_each *e)
     return NULL;
 }
 
-/* A small tensor and one number: the number is spread out at once, without a walk. */
+/* A small tensor and one number: the number is replicated at once, without a walk. */
 static mr_status *scalar_run(mr_run *r, const mr_each *e, int scalar)
 {
     const mr_tensor *x = mr_in(r, !scalar), *one = mr_in(r, scalar);

@@ -5,12 +5,11 @@
  *     MR_BINARY(tanh_grad, MR_FLOATS, y * (1 - x * x))
  *     MR_OP(Tanh, ... .kernels = MR_KERNELS(MR_CPU_EACH(tanh, MR_FLOATS)), ...);
  *
- * Each type of the list yields one plain loop over n packed elements, tanh_float_loop, and a
- * constant tanh_float that says how to run it.  Everything else is done once, in elementwise.c, for
- * all ops and types: broadcasting, reuse of an input's memory, splitting over threads.  half and
- * bfloat16 have no loops of their own: blocks of them pass through the loop of float, whose row
- * must stand in the same list.  The loops of float and double are compiled for several generations
- * of CPUs.
+ * Each type of the list yields one plain loop over n packed elements, tanh_float_loop, and a constant tanh_float
+ * that says how to run it.  Everything else is done once, in elementwise.c, for all ops and types: broadcasting,
+ * reuse of an input's memory, splitting over threads.  half and bfloat16 have no loops: their blocks are converted
+ * and use the loop of float, whose row must be in the same list.  The loops of float and double are compiled for
+ * several generations of CPUs.
  *
  * In an expression x, y, z are the elements of inputs 0, 1, 2, in the computing type.  Integers
  * wrap: write (uint64_t)x + (uint64_t)y, which the compiler narrows again.  Maths comes from
@@ -57,12 +56,12 @@ mr_status *mr_each_apply(mr_run *r, const mr_each *e);
 #define MR_CPU_EACH_ROW(E, name, number, S, C, fn) \
     {.device = "CPU", .type = MR_##E, .run = mr_each_run, .user = (void *)(uintptr_t)&fn##_##name},
 #define MR_CPU_EACH(fn, TYPES) TYPES(MR_CPU_EACH_ROW, fn)
-/* With a function of one's own, which ends in mr_each_apply(r, r->kernel->user). */
+/* For a kernel function that ends in mr_each_apply(r, r->kernel->user). */
 #define MR_CPU_EACH_BY_ROW(E, name, number, S, C, fn, function) \
     {.device = "CPU", .type = MR_##E, .run = function, .user = (void *)(uintptr_t)&fn##_##name},
 #define MR_CPU_EACH_BY(fn, TYPES, function) TYPES(MR_CPU_EACH_BY_ROW, fn, function)
 
-/* A row for devices that compute by themselves: the same expression of float, as a kernel of theirs (tools/cl-kernels). */
+/* A row for accelerators: the same expression of float, as a kernel of the device (tools/cl-kernels). */
 mr_status *mr_each_run_accel(mr_run *r);
 #define MR_GPU_EACH(fn) MR_GPU_EACH_BY(fn, mr_each_run_accel)
 #define MR_GPU_EACH_BY(fn, function) \
@@ -81,7 +80,7 @@ mr_status *mr_each_run_accel(mr_run *r);
 
 /* ---- how they are made ---- */
 
-/* First all loops, then what refers to them: half stands before float in the lists. */
+/* All loops come first, then the constants that refer to them, because half is before float in the lists. */
 #define MR_EACH(arity, result, speed, fn, TYPES, ...)                              \
     TYPES(MR_EACH_LOOP_ROW, arity, MR_EACH_##result, speed, fn, (__VA_ARGS__))      \
     TYPES(MR_EACH_CONST_ROW, speed, fn)
@@ -122,14 +121,14 @@ mr_status *mr_each_run_accel(mr_run *r);
 #define MR_EACH_LOAD_2(S) MR_EACH_LOAD_1(S) const S y = b[i];
 #define MR_EACH_LOAD_3(S) MR_EACH_LOAD_2(S) const S z = c[i];
 
-/* The result may be an input's memory: no element depends on another, which gcc cannot see. */
+/* The result may share memory with an input: no element depends on another, which gcc cannot see. */
 #if defined(__clang__)
 #define MR_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define MR_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-/* By type: 16-bit floats borrow the loop of float, float and double get CPU variants. */
+/* By type: 16-bit floats use the loop of float, float and double get CPU variants. */
 #define MR_EACH_IF_LOOP_HALF(...)
 #define MR_EACH_IF_LOOP_BFLOAT16(...)
 #define MR_EACH_IF_LOOP_FLOAT(...) __VA_ARGS__

@@ -1,4 +1,5 @@
-/* ops/elementwise_accel.c -- element-wise ops on a device of its own: one kernel does all, by walks where shapes differ. */
+/* ops/elementwise_accel.c -- element-wise ops on an accelerator: one kernel per op, which walks its inputs where
+ * shapes differ. */
 #include "ops/elementwise_accel.h"
 
 #include "ops/elementwise.h"
@@ -7,7 +8,7 @@ enum { DIMS = MR_ACCEL_DIMS };
 
 static mr_status *too_many(const mr_run *r, const mr_broadcast *b)
 {
-    return mr_error(MR_UNIMPLEMENTED, "%s on %s: shapes that differ in %d dimensions, more than %d", r->node->def->name,
+    return mr_error(MR_UNIMPLEMENTED, "%s on %s: broadcasting these shapes takes %d dimensions, but at most %d are supported", r->node->def->name,
                     r->step->device->type->name, b->rank, DIMS);
 }
 
@@ -24,7 +25,7 @@ mr_status *mr_accel_walk(const mr_run *r, const mr_broadcast *b, mr_accel_arg *a
     return NULL;
 }
 
-/* The result, over an input's memory when nobody else holds it. */
+/* Makes the result, in an input's memory if nobody else holds it. */
 static mr_status *make_result(mr_run *r, int rank, const int64_t *dims, mr_tensor **out)
 {
     for (int i = 0; i < r->n_in; i++) {
@@ -64,7 +65,7 @@ mr_status *mr_each_apply_accel(mr_run *r, const char *kernel)
     for (int i = 1; i < r->n_in; i++)
         if (r->n_in > 2 || !mr_tensor_same_shape(x, mr_in(r, i)))
             return run_walk(r, kernel);
-    for (int i = 0; i < r->n_in; i++) /* before one becomes the result */
+    for (int i = 0; i < r->n_in; i++) /* before one of them becomes the result */
         args[2 + i] = MR_AT(mr_in(r, i));
     MR_TRY(make_result(r, x->rank, x->dims, &y));
     args[0] = MR_AI(y->n);

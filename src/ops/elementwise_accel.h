@@ -1,4 +1,4 @@
-/* ops/elementwise_accel.h -- broadcasting on a device of its own.  The kernels' side is exec/opencl/prelude.cl. */
+/* ops/elementwise_accel.h -- broadcasting on an accelerator. The kernels' side is exec/opencl/prelude.cl. */
 #ifndef MR_OPS_ELEMENTWISE_ACCEL_H
 #define MR_OPS_ELEMENTWISE_ACCEL_H
 

@@ -5,7 +5,7 @@
 
 static const mr_dtype two_floats[] = {MR_FLOAT, MR_FLOAT};
 
-/* Two shapes that broadcast, with rows both longer and shorter than the driver's borders. */
+/* Two shapes that broadcast, with rows both longer and shorter than the limits of elementwise.c. */
 static void random_shapes(int *rank, int64_t a[], int64_t b[])
 {
     static const int64_t sizes[] = {1, 1, 2, 3, 5, 40, 130};
@@ -31,7 +31,7 @@ static int64_t index_in(int rank, const int64_t *dims, const int64_t *out, int64
     return offset;
 }
 
-/* Sub of two random tensors, the second one possibly without its leading dimensions of 1. */
+/* Sub of two random tensors; the second one may lack its leading dimensions of 1. */
 static void check_sub(mr_kernel_fixture *b, mr_dtype type)
 {
     int rank;
@@ -184,7 +184,7 @@ MR_TEST(broadcast_refuses_a_result_too_large_to_count)
     MR_CHECK_ERR(mr_broadcast_collapse(&b), MR_INVALID_ARGUMENT, "");
 }
 
-/* Shapes unknown to inference reach the kernel, which then has to look itself. */
+/* Shapes that inference does not know reach the kernel, which then has to check them itself. */
 MR_TEST(elementwise_gradients_do_not_broadcast)
 {
     mr_kernel_fixture b;

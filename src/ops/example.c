@@ -1,7 +1,7 @@
-/* ops/example.c -- reads the language of examples (its grammar is in example.h).
+/* ops/example.c -- parses the language of examples (its grammar is in example.h).
  *
- * A recursive descent over the text.  The reader keeps its first error and from then on sees only
- * the end of the text, so the functions below need not check after each call. */
+ * A recursive descent over the text. The reader keeps its first error and from then on sees only the end of the
+ * text, so the functions below need not check after each call. */
 #include "ops/example.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "base/vec.h"
 
-enum { MAX_ELEMENTS = 1 << 20 }; /* of one value: examples are for reading */
+enum { MAX_ELEMENTS = 1 << 20 }; /* limit for one value: examples are for people to read */
 
 typedef struct reader {
     mr_arena *a;
@@ -67,7 +67,7 @@ static bool peek_text(reader *r, const char *s)
 
 static bool word_char(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* The word ahead, not taken; empty when there is none. */
+/* The next word, which is not consumed; empty when there is none. */
 static mr_sv peek_word(reader *r)
 {
     skip_blanks(r);
@@ -98,7 +98,7 @@ static mr_sv any_word(reader *r)
 
 /* ---- elements ---- */
 
-/* Digits after the point and the exponent give the place of the last digit. */
+/* The exponent of ten of the last digit: from the digits after the point and the exponent. */
 static int last_digit(const char *p, const char *end)
 {
     int place = 0;
@@ -114,12 +114,12 @@ static int last_digit(const char *p, const char *end)
     return place;
 }
 
-/* One real number, sign included. */
+/* Reads one real number, with its sign. */
 static void real_number(reader *r, mr_literal *l, double *value)
 {
     char *e;
     const char *p = r->p;
-    *value = strtod(p, &e); /* knows inf and nan */
+    *value = strtod(p, &e); /* accepts inf and nan too */
     if (e == p || e > r->end) {
         note_error(r, "number expected");
         return;
@@ -202,7 +202,7 @@ static mr_literal read_element(reader *r)
 
 /* ---- values ---- */
 
-/* A nested list: every list of one depth must be as long as the first one met. */
+/* Reads a nested list. All lists at one depth must have the length of the first list at that depth. */
 static void read_nested(reader *r, mr_shape *shape, int depth, literal_vec *out)
 {
     if (!take_char(r, '[')) {
@@ -216,7 +216,7 @@ static void read_nested(reader *r, mr_shape *shape, int depth, literal_vec *out)
         return;
     }
     if (depth == shape->rank) {
-        if (out->n > 0) /* elements were met at this depth before */
+        if (out->n > 0) /* elements were found at this depth before */
             note_error(r, "uneven depth of brackets");
         shape->dims[shape->rank++] = -1;
     }
@@ -240,7 +240,7 @@ static int64_t whole_number(reader *r)
     return (int64_t)l.bits;
 }
 
-/* 2,3) */
+/* Reads sizes up to the closing parenthesis: 2,3) */
 static void dims_until_paren(reader *r, mr_shape *shape)
 {
     while (!r->st && !take_char(r, ')')) {
@@ -269,7 +269,7 @@ static mr_literal int_literal(int64_t i)
     return (mr_literal){.is_int = true, .bits = (uint64_t)i, .re = (double)i};
 }
 
-/* shape(..), iota(..), fill(..); false when the word ahead is none of them. */
+/* Reads shape(..), iota(..) or fill(..); false when the next word is none of them. */
 static bool made_tensor(reader *r, mr_example_value *v)
 {
     bool any = take_word(r, "shape"), iota = !any && take_word(r, "iota");
@@ -293,7 +293,7 @@ static bool made_tensor(reader *r, mr_example_value *v)
 
 static mr_example_value *read_value(reader *r);
 
-/* Values up to `stop` (0: as long as commas follow). */
+/* Reads values up to `stop` (0: as long as commas follow). */
 static void read_values(reader *r, char stop, int *n, mr_example_value ***out)
 {
     value_vec v = {0};
@@ -320,7 +320,7 @@ static void literal_tensor(reader *r, mr_example_value *v)
     mr_vec_deinit(&elements);
 }
 
-/* A word that can begin a number or a string of the language, so not a name. */
+/* True if the word can begin a number or a string of the language, so that it is not a name. */
 static bool is_literal_word(mr_sv w)
 {
     static const char *const words[] = {"true", "false", "nan", "inf", "shape", "iota", "fill"};
@@ -361,7 +361,7 @@ static mr_example_value *read_value(reader *r)
 
 /* ---- steps ---- */
 
-/* The text of an attr's value: up to a blank or colon outside of quotes and brackets. */
+/* The text of an attr's value: up to a blank or colon outside quotes and brackets. */
 static mr_sv attr_text(reader *r)
 {
     const char *start = r->p;
@@ -469,7 +469,7 @@ static void checked_step(reader *r, mr_example *e, mr_example_step *s)
         note_error(r, "end expected");
 }
 
-/* Semicolons outside of strings, up to the arrow (an expected text may hold anything). */
+/* Counts the semicolons outside strings, up to the arrow (an expected text may contain anything). */
 static int count_steps(const char *text)
 {
     int n = 1;

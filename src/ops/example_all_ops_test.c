@@ -20,7 +20,7 @@
 
 enum { MAX_TYPES = 64 };
 
-/* ---- the example at work, for when it crashes ---- */
+/* ---- the example that is running, for the report of a crash ---- */
 
 static char current[600];
 
@@ -87,7 +87,7 @@ static void each_op(void (*fn)(const mr_op_def *d))
         mr_test_fail(__FILE__, __LINE__, "%d failures", n_failed);
 }
 
-/* The type an example fixes by setting the key attr; MR_INVALID: none. */
+/* The type that an example fixes by setting the key attr; MR_INVALID: none. */
 static mr_dtype fixed_type(const mr_op_def *d, const mr_example *e)
 {
     const mr_example_step *s = &e->steps[e->n_steps - 1];
@@ -97,8 +97,8 @@ static mr_dtype fixed_type(const mr_op_def *d, const mr_example *e)
     return MR_INVALID;
 }
 
-/* Calls fn for an example in each type it is to run in; a type outside of the op's is tried too
- * when the example names it (to show the error). */
+/* Calls fn for an example in each type in which it must run. A type that the op does not support is tried too when
+ * the example names it (to show the error). */
 static void each_trial(const mr_op_def *d, const char *text,
                        void (*fn)(const mr_op_def *d, const mr_example *e, const char *text,
                                   mr_dtype key))
@@ -145,14 +145,14 @@ static void run_trial(const mr_op_def *d, const mr_example *e, const char *text,
     mr_trial_init(&t, d, e, key, MR_TRIAL_CONST);
     report(d, key, text, mr_trial_run(&t));
     n_ran += !t.skipped;
-    /* An error shown for one type is all there is to show of it. */
+    /* An error that an example shows for one type needs no further check. */
     if (!t.skipped && (!e->fails || fixed_type(d, e)) && !is_covered(key) && n_covered < MAX_TYPES)
         covered[n_covered++] = key;
     mr_trial_deinit(&t);
 }
 
-/* A writer of summaries writes files, which examples must not leave behind: those of these ops show what they refuse, and
- * ops/summary/writer_test.c runs them. */
+/* The ops that write summaries write files, which examples must not leave behind: their examples show only errors,
+ * and ops/summary/writer_test.c runs them. */
 static bool shows_errors_only(const char *op) { return strncmp(op, "Write", 5) == 0 && strstr(op, "Summary"); }
 
 static void check_values(const mr_op_def *d)
@@ -167,7 +167,7 @@ static void check_values(const mr_op_def *d)
     mr_dtype types[MAX_TYPES];
     int n = mr_trial_types(d, types, MAX_TYPES);
     bool limited = n > 0 && (d->key->n_allowed > 0 ||
-                             d->op->kernels->type); /* else one text serves all types */
+                             d->op->kernels->type); /* otherwise one example covers all types */
     for (int i = 0; i < n && d->op->examples && limited; i++)
         if (!is_covered(types[i]) && !shows_errors_only(d->name))
             report(d, types[i], "", mr_invalid("no example runs in this type"));
@@ -227,7 +227,7 @@ static bool differentiable(int type)
     return mr_dtype_is_floating(t) || mr_dtype_is_complex(t);
 }
 
-/* The values of a trial's graph, with what its steps took and gave. */
+/* The values of a trial's graph, with the inputs and outputs of its steps. */
 static void trial_values(mr_values *v, mr_trial *t)
 {
     mr_values_init(v, t->graph, t->device);
@@ -258,7 +258,7 @@ static void set_number(mr_tensor *t, int64_t i, double complex v)
     }
 }
 
-/* Some weights that are neither equal nor small. */
+/* Weights that are neither equal nor small. */
 static mr_tensor *weights_for(const mr_tensor *y, int which)
 {
     mr_tensor *w;
@@ -311,7 +311,7 @@ static mr_status *compare_input(mr_trial *t, int k, const mr_tensor *dx, mr_tens
 {
     const mr_tensor *x = mr_trial_last(t)->in[k];
     const mr_node *n = mr_trial_last(t)->node;
-    bool wide = !is_narrow(n->in_types[k]); /* and nothing that comes out is rounded to less */
+    bool wide = !is_narrow(n->in_types[k]); /* and no output is rounded to a narrower type */
     for (int i = 0; i < n->n_out; i++)
         wide &= !is_narrow(n->out_types[i]);
     double tolerance = wide ? 1e-5 : 2e-2;
@@ -337,7 +337,7 @@ static mr_status *compare_input(mr_trial *t, int k, const mr_tensor *dx, mr_tens
     return NULL;
 }
 
-/* Emits the gradient nodes: one gradient an input, of those that can have one. */
+/* Emits the gradient nodes: one gradient per input that can have one. */
 static mr_status *emit_gradients(mr_trial *t, mr_tensor *const *w, mr_gradient *dx)
 {
     mr_node *n = mr_trial_last(t)->node;
@@ -367,7 +367,7 @@ static mr_status *emit_gradients(mr_trial *t, mr_tensor *const *w, mr_gradient *
     return st;
 }
 
-/* Arguments of the op at work whose gradient was compared at some element. */
+/* Arguments of the current op whose gradient was compared at some element. */
 enum { MAX_ARGS = 32 };
 static bool compared[MAX_ARGS];
 
@@ -399,7 +399,7 @@ out:
     return st;
 }
 
-/* Ops whose gradient leaves those of some outputs out, as TensorFlow's does; bit i: output i. */
+/* Ops whose gradient ignores the gradients of some outputs, as TensorFlow's does; bit i: output i. */
 static const struct {
     const char *op;
     unsigned counted;
@@ -452,18 +452,18 @@ static mr_status *check_gradient(mr_trial *t)
 
 static void run_gradient(const mr_op_def *d, const mr_example *e, const char *text, mr_dtype key)
 {
-    /* float is too coarse for differences: only where the op has nothing wider. */
+    /* float is too coarse for finite differences: it is used only where the op has no wider type. */
     mr_dtype types[MAX_TYPES];
     bool has_double = false;
     for (int i = 0, n = mr_trial_types(d, types, MAX_TYPES); i < n; i++)
         has_double |= types[i] == MR_DOUBLE;
-    /* Its gradient is MaxPool3DGrad, which knows no double. */
+    /* Its gradient is MaxPool3DGrad, which does not support double. */
     has_double &= strcmp(d->name, "MaxPool3DGradGrad") != 0;
     bool fit = !key || (key == MR_DOUBLE && has_double) || key == MR_COMPLEX128 ||
                (key == MR_FLOAT && !has_double);
     if (e->fails || e->nograd || !fit)
         return;
-    /* With what is known of constants, and with nothing known before it runs. */
+    /* Once with the inputs known as constants, and once with nothing known before the run. */
     for (int mode = MR_TRIAL_CONST; mode <= MR_TRIAL_UNKNOWN; mode += MR_TRIAL_UNKNOWN) {
         mr_trial t;
         note(d, key, text);
@@ -472,7 +472,7 @@ static void run_gradient(const mr_op_def *d, const mr_example *e, const char *te
         if (!st && !t.skipped)
             st = check_gradient(&t);
         if (mode == MR_TRIAL_UNKNOWN && mr_status_code(st) == MR_UNIMPLEMENTED) {
-            mr_status_free(st); /* a gradient may ask to know more, if it says so */
+            mr_status_free(st); /* a gradient may require more knowledge, if its error says so */
             st = NULL;
         }
         report(d, key, text,
@@ -481,8 +481,7 @@ static void run_gradient(const mr_op_def *d, const mr_example *e, const char *te
     }
 }
 
-/* Arguments through which nothing flows although their type is that of numbers, and gradients that
- * no example can show. */
+/* Arguments without a gradient although their type is numeric, and gradients that no example can show. */
 static const struct {
     const char *op, *arg, *reason;
 } no_comparison[] = {
@@ -570,7 +569,7 @@ static bool is_excused(const char *op, const char *arg)
     return false;
 }
 
-/* An argument may be of a type with gradients. */
+/* True if an argument can have a type with gradients. */
 static bool may_have_gradient(const mr_op_def *d, const mr_arg_def *arg)
 {
     if (arg->type)

@@ -178,8 +178,8 @@ static bool is_type_list(const mr_op_def *d, const char *attr)
     return def && def->is_list && def->kind == MR_ATTR_TYPE;
 }
 
-/* The type that is forced on an attr; MR_INVALID: none.  In earlier steps that is a list of types
- * where the last one has one too: what a queue is made for and what is put in go together. */
+/* The type that is forced on an attr; MR_INVALID: none. In earlier steps it applies to lists of types if the last
+ * step has such a list too: the types of a queue and of its elements must agree. */
 static mr_dtype forced_type(const mr_trial *t, const mr_example_step *s, const mr_op_def *d,
                             const char *attr)
 {
@@ -192,7 +192,7 @@ static mr_dtype forced_type(const mr_trial *t, const mr_example_step *s, const m
     return MR_INVALID;
 }
 
-/* What $Name means in an earlier step: the type that the last one has for the attr Name. */
+/* The meaning of $Name in an earlier step: the type that attr Name has in the last step. */
 static mr_dtype dollar_type(const mr_trial *t, mr_sv text)
 {
     mr_sv name = {text.p + 1, text.n - 1};
@@ -213,7 +213,7 @@ static mr_dtype named_type(const mr_trial *t, mr_sv text)
     return text.n > 1 && text.p[0] == '$' ? dollar_type(t, text) : mr_dtype_from_name(text);
 }
 
-/* What a literal without a type in front looks like, for list(type) arguments. */
+/* The type that a literal without a type name suggests, for list(type) arguments. */
 static mr_dtype natural_type(const mr_example_value *v)
 {
     if (v->type != MR_INVALID)
@@ -242,7 +242,7 @@ static mr_dtype literal_type(const mr_trial *t, const mr_example_step *s, const 
     const mr_attr_def *a = mr_op_def_attr(d, arg->type_attr);
     if (v->type == MR_INVALID && a && a->has_default)
         return (mr_dtype)a->deflt.type;
-    /* In a setup step a literal without a type is of the type under test. */
+    /* In a setup step a literal without a type name has the type under test. */
     return v->type == MR_INVALID && s->op.n > 0 && t->key ? t->key : natural_type(v);
 }
 
@@ -253,7 +253,7 @@ static bool is_hooked(const mr_trial *t, const mr_example_step *s, const mr_op_d
     return t->hooks && (t->subject ? d == t->subject : s->op.n == 0);
 }
 
-/* A reference; in a whole graph its variable is given the value by a node. */
+/* Makes a reference; in a whole graph a node assigns the value to its variable. */
 static mr_out variable(mr_trial *t, mr_tensor *v, const mr_pshape *shape)
 {
     mr_out var =
@@ -262,8 +262,8 @@ static mr_out variable(mr_trial *t, mr_tensor *v, const mr_pshape *shape)
     return t->whole ? mr_emit(&t->scope, "Assign", var, mr_const(&t->scope, mr_tensor_ref(v))) : var;
 }
 
-/* The node that gives the value.  A session that is not fed sees a constant; if the example wants nothing to be known, the
- * constant is hidden behind a placeholder. */
+/* Makes the node that gives the value. A session without feeds sees a constant; if the example requires that
+ * nothing is known, the constant is hidden behind a placeholder. */
 static mr_out source(mr_trial *t, mr_tensor *v, bool is_ref)
 {
     const mr_pshape *shape = mr_pshape_of(&t->graph->arena, v->rank, v->dims);
@@ -292,10 +292,10 @@ static mr_status *named_input(mr_trial *t, const mr_example_value *v, mr_trial_i
                                 t->whole ? NULL : mr_tensor_ref(s->out[v->output])};
         return NULL;
     }
-    return mr_invalid("no earlier step gives %.*s:%d", MR_SV_ARG(v->name), v->output);
+    return mr_invalid("no earlier step has an output %.*s:%d", MR_SV_ARG(v->name), v->output);
 }
 
-/* Something of this type in the shape of the literal, and near to it where that has a meaning. */
+/* Makes a tensor of this type in the shape of the literal, with values near it where that has a meaning. */
 static mr_status *stand_in(const mr_example_value *v, mr_dtype type, mr_tensor **out)
 {
     MR_TRY(mr_tensor_zeros(NULL, type, v->shape->rank, v->shape->dims, out));
@@ -312,7 +312,7 @@ static mr_status *stand_in(const mr_example_value *v, mr_dtype type, mr_tensor *
     return NULL;
 }
 
-/* A step that is not built yet. */
+/* True if the value names a step that is not built yet. */
 static bool is_later(const mr_trial *t, const mr_example_value *v)
 {
     for (int i = 0; v->kind == MR_EX_NAME && i < t->example->n_steps; i++)
@@ -326,7 +326,7 @@ static mr_status *one_input(mr_trial *t, const mr_example_step *s, const mr_op_d
 {
     mr_trial_input in = {MR_NO_OUT, NULL};
     if (v->kind == MR_EX_LIST)
-        return mr_invalid("argument %s is no list", arg->name);
+        return mr_invalid("argument %s is not a list", arg->name);
     if (v->kind == MR_EX_NAME) {
         MR_TRY(named_input(t, v, &in));
     } else {
@@ -343,7 +343,7 @@ static mr_status *one_input(mr_trial *t, const mr_example_step *s, const mr_op_d
     return NULL;
 }
 
-/* A step that is not built yet is the back edge of a loop: set when it is there. */
+/* An input from a step that is not built yet is the back edge of a loop: it is set when that step has been built. */
 static mr_status *list_inputs(mr_trial *t, const mr_example_step *s, const mr_op_def *d,
                               const mr_arg_def *arg, const mr_example_value *v,
                               mr_trial_inputs *out)
@@ -356,7 +356,7 @@ static mr_status *list_inputs(mr_trial *t, const mr_example_step *s, const mr_op
     return NULL;
 }
 
-/* Hands the values of one argument to the builder, with nodes made for those that have none. */
+/* Gives the values of one argument to the builder, and makes nodes for those that have none. */
 static void give_inputs(mr_trial *t, const mr_arg_def *arg, mr_node_builder *b, mr_trial_inputs *in,
                         int start)
 {
@@ -397,8 +397,8 @@ static mr_status *all_inputs(mr_trial *t, const mr_example_step *s, const mr_op_
     return mr_scope_status(&t->scope);
 }
 
-/* An attr of the example as it is forced to be: another type, or a tensor of that type.  How long a
- * list of types is the example says. */
+/* Parses an attr of the example with the forced type: another type, or a tensor of that type. The example still
+ * determines the length of a list of types. */
 static mr_status *force_attr(mr_trial *t, const mr_example_attr *given, const mr_attr_def *def,
                              mr_dtype type, mr_attr *out, mr_tensor **held)
 {
@@ -524,7 +524,7 @@ static mr_status *run_step(mr_trial *t, int i)
     return t->whole ? NULL : mr_eval_node(s->node, t->device, s->in, s->out);
 }
 
-/* ---- what came out ---- */
+/* ---- checking the results ---- */
 
 static mr_status *check_shape(const mr_pshape *inferred, int rank, const int64_t *dims)
 {
@@ -599,7 +599,8 @@ void mr_trial_init(mr_trial *t, const mr_op_def *def, const mr_example *e, mr_dt
     *t = (mr_trial){.def = def, .example = e, .key = key, .mode = e->unknown ? MR_TRIAL_UNKNOWN : mode};
     mr_arena_init(&t->arena, 0);
     t->graph = mr_graph_new();
-    /* Only graphs as old as that may use it, unless the example shows how it is refused. */
+    /* Only graphs older than its deprecation may use a deprecated op, so the graph gets an older producer version,
+     * unless the example shows the refusal. */
     for (int i = 0; i < e->n_steps && !(e->fails && e->code == MR_UNIMPLEMENTED); i++) {
         const mr_op_def *d = e->steps[i].op.n > 0 ? mr_op_find(e->steps[i].op) : def;
         if (d && d->deprecated && d->deprecated <= t->graph->versions.producer)

@@ -1,7 +1,7 @@
 /* ops/example_golden_graphs_test.c -- golden graphs, read and written back.
  *
- * The comparison reads both sides with the message reader, not with ours, and leaves out attrs that
- * only we wrote because they have their default. */
+ * The comparison parses both sides with the generic message reader, not with our importer, and ignores attrs that
+ * only we wrote because they have their default value. */
 #include <stdio.h>
 
 #include "base/file.h"
@@ -50,7 +50,7 @@ static bool is_default(const mr_op_def *d, const char *key, const mr_attr *v)
     return a && a->has_default && mr_attr_eq(&a->deflt, v);
 }
 
-/* An import checks _output_shapes and clears it, as TensorFlow's does: shapes are inferred from then on. */
+/* An import checks _output_shapes and removes it, as TensorFlow's does: shapes are inferred from then on. */
 static void compare_attrs(const char *file, const node_def *was, const node_def *is)
 {
     mr_arena a;
@@ -126,7 +126,7 @@ static void compare(const char *file, mr_sv was_bytes, mr_sv is_bytes)
     mr_message_free(&is->base);
 }
 
-/* The bodies of all functions without free attrs instantiate. */
+/* Instantiates the bodies of all functions without free attrs. */
 static void check_functions(const char *file, const mr_graph *g)
 {
     for (int i = 0; i < mr_library_count(g->library); i++) {
@@ -147,7 +147,7 @@ static void check_graph(const char *file, mr_sv bytes)
 {
     mr_graph *g = mr_graph_new();
     mr_str out = {0};
-    /* Freezing leaves colocation with nodes that are gone. */
+    /* Freezing a graph leaves colocation constraints with nodes that no longer exist. */
     mr_status *st = mr_graph_import(g, bytes, &(mr_import_options){.no_validate_colocation = true}, NULL);
     if (st)
         mr_test_fail(__FILE__, __LINE__, "%s: %s", file, mr_status_message(st));
@@ -167,9 +167,8 @@ static bool ends_with(const char *s, const char *end)
 
 static const char *golden_dir;
 
-/* The two fp16 graphs went through a tool that made all but the placeholder half: TensorFlow
- * refuses them, and so do we.  With the placeholder made half as well they are graphs like any
- * other. */
+/* A tool converted everything but the placeholder of the two fp16 graphs to half: TensorFlow refuses them, and so
+ * do we. With a half placeholder they are valid graphs. */
 static void repair(const char *name, mr_str *bytes)
 {
     graph_def *d = unpack(mr_str_view(bytes));

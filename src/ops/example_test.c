@@ -122,7 +122,7 @@ MR_TEST(example_literals_fit_the_types_that_can_hold_them)
              !fits("-> int32 1", MR_INT64));
 }
 
-/* The expected text against a float. */
+/* Compares the expected text with a float. */
 static mr_status *compare_float(const char *text, float got)
 {
     mr_arena a;

@@ -1,11 +1,10 @@
-/* ops/example_tier_test.c -- walks tier A, the ops that no graph can do without, and lists what each lacks.
+/* ops/example_tier_test.c -- checks that the ops of tier A, which no graph can do without, lack nothing.
  *
- * tier_a.inc names them.  What is missing is printed op by op and type by type, then the test
- * fails.  An exception has a reason that stands beside it, and one that is no longer needed fails
- * too.
+ * tier_a.inc lists them. The test prints what is missing, op by op and type by type, then fails. Each exception has
+ * a reason beside it, and an exception that is no longer needed fails too.
  *
- * Types are tried, not looked up: a kernel for any type may still refuse one.  Every combination of
- * the types that the signature allows is forced on the op's examples, until one of them runs. */
+ * Types are tried, not looked up, because a kernel for any type may still refuse one. Every combination of the
+ * types that the signature allows is forced on the op's examples, until one of them runs. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +30,7 @@ static const tier_op tier_a[] = {
 
 static int n_lacking;
 
-/* Of the detail only the first line is told. */
+/* Prints only the first line of the detail. */
 static void lacks(const char *op, const char *what, const char *detail)
 {
     fprintf(stderr, "%s lacks %s%s%.*s\n", op, what, detail ? ": " : "",
@@ -67,7 +66,7 @@ MR_TEST(tier_a_is_registered)
     end_of_walk();
 }
 
-/* Against the list of TensorFlow's ops by how much they are needed, lines of op, tab and tier. */
+/* Compares with the list of TensorFlow's ops by tier: lines of op, tab and tier. */
 MR_TEST(tier_a_is_all_of_the_list)
 {
     char line[200];
@@ -101,7 +100,7 @@ static void check_shape(const tier_op *t, const mr_op_def *d)
 
 MR_TEST(tier_a_has_shape_functions) { each(check_shape); }
 
-/* Examples are what the fuzzer starts from (tests/fuzz/ops.c), so an op with one is a target. */
+/* The fuzzer starts from examples (tests/fuzz/ops.c), so an op with one is a target. */
 static void check_examples(const tier_op *t, const mr_op_def *d)
 {
     bool there = d->op->examples && d->op->examples[0];
@@ -133,8 +132,8 @@ MR_TEST(tier_a_has_gradients) { each(check_gradient); }
 
 enum { MAX_ATTRS = 8, MAX_TYPES = 32, LAST_TYPE = MR_UINT64 };
 
-/* Types that an op's signature lists and that mean nothing to it.  TensorFlow has no kernel for
- * them either, except for variants. */
+/* Types that an op's signature lists although they have no meaning for it. TensorFlow has no kernel for them
+ * either, except for variants. */
 #define INTEGERS "int8 int16 int32 int64 uint8 uint16 uint32 uint64 qint8 quint8 qint32"
 #define COMPLEXES "complex64 complex128"
 #define NO_ORDER "complex numbers have no order"
@@ -178,7 +177,7 @@ static const struct type_exception {
 };
 static bool exception_used[MR_COUNT(type_exceptions)];
 
-/* Ops whose types hang together with those of the nodes before them in an example: forced alone they do not fit. */
+/* Ops whose types depend on those of the nodes before them in an example: forcing the op's types alone does not fit. */
 static const struct {
     const char *op, *reason;
 } not_forced[] = {
@@ -199,7 +198,7 @@ static bool cannot_be_forced(const char *op)
     return false;
 }
 
-/* More to try than the op's own examples, which must leave no files behind. */
+/* Further examples to try; the op's own examples must leave no files behind. */
 static const struct {
     const char *op, *text;
 } more_examples[] = {
@@ -220,7 +219,7 @@ typedef struct combination {
     int n_attrs;
     type_attr attrs[MAX_ATTRS];
     mr_named_attr forced[MAX_ATTRS + 1];
-    bool tried; /* some example is one that succeeds */
+    bool tried; /* some example expects success */
 } combination;
 
 /* Types later than those of TensorFlow 2.9 (float8, int4) are in none of its signatures. */
@@ -252,7 +251,7 @@ static mr_dtype key_of(const combination *c)
     return MR_INVALID;
 }
 
-/* One example with these types: did it run?  *why gets the reason if not. */
+/* Runs one example with these types; false if it fails, then *why gets the reason. */
 static bool try_example(combination *c, const char *text, mr_status **why)
 {
     mr_arena a;
@@ -299,8 +298,9 @@ static bool is_exception(const combination *c)
     return false;
 }
 
-/* What does not run says so: as TensorFlow does where there is no kernel, else by op and type.  A kernel of TensorFlow that
- * refuses a type itself answers INVALID_ARGUMENT (GuaranteeConst of a resource). */
+/* A combination that does not run must be reported as in TensorFlow: no kernel for these types, or an error that
+ * names the op and the type. A TensorFlow kernel that refuses a type itself returns INVALID_ARGUMENT
+ * (GuaranteeConst of a resource). */
 static bool is_told(const combination *c, const mr_status *why)
 {
     const char *text = mr_status_message(why);
@@ -313,7 +313,7 @@ static bool is_told(const combination *c, const mr_status *why)
     return told;
 }
 
-/* For ops whose examples all show errors (a reference to nothing): is there a kernel at all? */
+/* For ops whose examples all show errors (a reference to nothing): checks that a kernel exists. */
 static void find_kernel(void *ctx, const mr_kernel *k)
 {
     combination *c = ctx;
@@ -371,7 +371,7 @@ static void check_types(const mr_op_def *d)
         try_all(&c, 0);
 }
 
-/* Those outside of tier A too. */
+/* Includes the ops outside tier A. */
 MR_TEST(ops_run_in_every_type_of_their_signature)
 {
     int n;
@@ -390,7 +390,7 @@ MR_TEST(ops_run_in_every_type_of_their_signature)
 
 /* ---- elements of datasets ---- */
 
-/* Datasets that take, or give, elements of these types only. */
+/* Datasets that only take or give elements of these types. */
 static const struct {
     const char *op, *types, *reason;
 } few_types[] = {
@@ -407,7 +407,7 @@ static bool is_passed(const char *op, mr_dtype t)
     return true;
 }
 
-/* "output_types=[..]" with as many unknown shapes. */
+/* Prints "output_types=[..]" with the same number of unknown shapes. */
 static void print_element(mr_str *out, const char *types, const char *end)
 {
     mr_str_printf(out, "%.*s output_shapes=[?", (int)(end - types), types);
@@ -417,7 +417,8 @@ static void print_element(mr_str *out, const char *types, const char *end)
     mr_str_printf(out, "]");
 }
 
-/* An example of a dataset over a range: the same over rows of any type, and one element of that; false for other examples. */
+/* Rewrites an example of a dataset over a range to one over rows of any type, and takes one element of it; false
+ * for other examples. */
 static bool over_rows(const mr_op_def *d, const char *text, mr_str *out)
 {
     const char *range = strstr(text, " = RangeDataset "), *first = strchr(text, ';'), *last = strrchr(text, ';');
@@ -434,7 +435,7 @@ static bool over_rows(const mr_op_def *d, const char *text, mr_str *out)
     return true;
 }
 
-/* Whether there was an element: some examples are about none. */
+/* True if there was an element: some examples have none. */
 static bool pass_type(const mr_op_def *d, const char *text, mr_dtype t)
 {
     combination c;
@@ -448,7 +449,7 @@ static bool pass_type(const mr_op_def *d, const char *text, mr_dtype t)
     return !empty;
 }
 
-/* In how many types, over all examples. */
+/* The number of types that work, over all examples. */
 static int pass_types(const mr_op_def *d)
 {
     mr_str text = {0};

@@ -1,8 +1,8 @@
 /* ops/example_value.c -- literals of examples as tensors and attrs, and compared with results.
  *
- * Integers compare exactly.  A number with a point or an exponent is right to half a unit of its
- * last digit, and every number of a floating type may be off by a few units of rounding of the
- * largest number beside it: enough for sums and cancellation, less than a wrong formula gives. */
+ * Integers compare exactly.  A number with a point or an exponent must be right to half a unit of its last digit,
+ * and every number of a floating type may differ by a few rounding errors of the largest number in its tensor:
+ * enough for sums and cancellation, less than the error of a wrong formula. */
 #include "ops/example.h"
 
 #include <float.h>
@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 
-/* ---- which types a literal can be of ---- */
+/* ---- the types that a literal can have ---- */
 
 static bool int_fits(const mr_literal *l, int bits, bool is_signed)
 {
@@ -149,10 +149,11 @@ static mr_status *compare_number(const mr_literal *l, mr_dtype type, const void 
     mr_dtype_convert(type, at, MR_COMPLEX128, got, 1, false);
     double tolerance = slack + (l->is_int ? 0 : 0.5 * pow(10, l->last_digit));
     bool sign =
-        l->is_complex || l->re != 0 || !l->negative || signbit(got[0]); /* -0 is meant as such */
+        l->is_complex || l->re != 0 || !l->negative || signbit(got[0]); /* -0 must be negative zero */
     if (is_near(got[0], l->re, tolerance) && is_near(got[1], l->im, tolerance) && sign)
         return NULL;
-    if (isnan(l->re) && !l->is_complex && (isnan(got[0]) || isnan(got[1]))) /* a NaN has no parts */
+    if (isnan(l->re) && !l->is_complex && (isnan(got[0]) || isnan(got[1]))) /* a complex NaN matches if either part
+                                                                             * is NaN */
         return NULL;
     if (mr_dtype_is_complex(type))
         return mr_invalid("element %lld is %.9g%+.9gi, expected %.9g%+.9gi", (long long)i, got[0],
@@ -205,11 +206,11 @@ mr_status *mr_example_compare(const mr_example_value *expected, const mr_tensor 
 
 static mr_status *bad_attr(const mr_example_attr *attr, const char *kind)
 {
-    return mr_invalid("attr %.*s: %.*s is no %s", MR_SV_ARG(attr->name), MR_SV_ARG(attr->text),
+    return mr_invalid("attr %.*s: %.*s is not a %s", MR_SV_ARG(attr->name), MR_SV_ARG(attr->text),
                       kind);
 }
 
-/* Cuts a list's text [a, b] into its parts; n is -1 when it is none. */
+/* Splits a list's text [a, b] into its parts; n is -1 when the text is not a list. */
 static mr_sv *list_parts(mr_arena *a, mr_sv text, int *n)
 {
     *n = -1;

@@ -1,4 +1,4 @@
-/* ops/first_error.h -- the first error of a loop that is split over threads. */
+/* ops/first_error.h -- keeps the first error of a loop that is split over threads. */
 #ifndef MR_OPS_FIRST_ERROR_H
 #define MR_OPS_FIRST_ERROR_H
 
@@ -6,11 +6,11 @@
 
 #include "base/status.h"
 
-typedef struct mr_first_error { /* {NULL} at first */
+typedef struct mr_first_error { /* initialise with {NULL} */
     _Atomic(mr_status *) st;
 } mr_first_error;
 
-/* Takes st over; NULL is fine. */
+/* Takes ownership of st, which may be NULL. */
 static inline void mr_first_error_note(mr_first_error *e, mr_status *st)
 {
     mr_status *none = NULL;
@@ -18,10 +18,10 @@ static inline void mr_first_error_note(mr_first_error *e, mr_status *st)
         mr_status_free(st);
 }
 
-/* Parts that have not begun need not. */
+/* True if an error was noted: parts that have not begun can be skipped. */
 static inline bool mr_first_error_any(mr_first_error *e) { return atomic_load_explicit(&e->st, memory_order_relaxed); }
 
-/* When the loop has ended: the error, which the caller owns, or NULL. */
+/* Call this when the loop has ended: returns the error, which the caller owns, or NULL. */
 static inline mr_status *mr_first_error_take(mr_first_error *e) { return atomic_exchange(&e->st, NULL); }
 
 #endif

@@ -1,9 +1,8 @@
-/* ops/kernel_fixture.h -- a kernel called as the executor does: with inputs it may keep.  For tests
- * and benchmarks only.
+/* ops/kernel_fixture.h -- calls a kernel as the executor does: with inputs it may reuse. For tests and benchmarks
+ * only.
  *
- * mr_eval_node holds on to its inputs, so kernels never reuse their memory there; and its device
- * has no threads.  A bench has both: one node, a device with a pool, and a call that hands its
- * inputs over. */
+ * mr_eval_node keeps references to its inputs, so kernels never reuse their memory there, and its device has no
+ * threads. The fixture has both: one node, a device with a thread pool, and a call that hands over its inputs. */
 #ifndef MR_OPS_KERNEL_FIXTURE_H
 #define MR_OPS_KERNEL_FIXTURE_H
 
@@ -19,7 +18,7 @@ typedef struct mr_kernel_fixture {
     mr_instance *kernel;
 } mr_kernel_fixture;
 
-/* A node of an op whose inputs have these types; attrs by MR_ATTRS, or NULL, 0. */
+/* Makes a node of an op whose inputs have these types; attrs by MR_ATTRS, or NULL, 0. */
 void mr_kernel_fixture_init(mr_kernel_fixture *b, int threads, const char *op, const mr_named_attr *attrs,
                    int n_attrs, int n_in, const mr_dtype *types);
 void mr_kernel_fixture_deinit(mr_kernel_fixture *b);

@@ -1,7 +1,7 @@
-/* ops/maths.h -- the functions that kernels' expressions are written with.
+/* ops/maths.h -- the functions that kernels' expressions use.
  *
- * <tgmath.h> picks the function of the computing type: exp(x) is expf, exp, cexpf or cexp.  Loops
- * over floats should rather call base/vmath.h, which vectorises.  Below is what C lacks. */
+ * <tgmath.h> selects the function by the computing type: exp(x) is expf, exp, cexpf or cexp. Loops over floats
+ * should rather call base/vmath.h, which vectorises. The definitions below are missing from C. */
 #ifndef MR_OPS_MATHS_H
 #define MR_OPS_MATHS_H
 
@@ -15,8 +15,8 @@
 #define MR_DOUBLE_COMPLEX(M, ...) MR_TYPE_DOUBLE(M, __VA_ARGS__) MR_COMPLEXES(M, __VA_ARGS__)
 #define MR_FLOATS_COMPLEX(M, ...) MR_FLOATS(M, __VA_ARGS__) MR_COMPLEXES(M, __VA_ARGS__)
 #define MR_FLOAT_FAMILY(M, ...) MR_FLOATS16(M, __VA_ARGS__) MR_TYPE_FLOAT(M, __VA_ARGS__)
-/* Quantized types under the names of the integers they are stored as, whose kernels serve them: an
- * op that knows no scales computes with the codes.  MR_CODES are those of `numbertype`. */
+/* Quantized types under the names of the integers they are stored as, whose kernels they use: an op that ignores
+ * scales computes with the stored codes. MR_CODES are those of `numbertype`. */
 #define MR_CODE_QINT8(M, ...) M(QINT8, int8, 11, int8_t, int8_t, __VA_ARGS__)
 #define MR_CODE_QUINT8(M, ...) M(QUINT8, uint8, 12, uint8_t, uint8_t, __VA_ARGS__)
 #define MR_CODE_QINT16(M, ...) M(QINT16, int16, 15, int16_t, int16_t, __VA_ARGS__)
@@ -29,7 +29,7 @@
     MR_CODES(M, __VA_ARGS__) MR_CODE_QINT16(M, __VA_ARGS__)          \
     MR_CODE_QUINT16(M, __VA_ARGS__)
 
-/* Larger and smaller; NaN in either gives NaN.  For floats as for integers. */
+/* The larger and the smaller of two numbers; NaN in either gives NaN. For floats and integers. */
 #define MR_LARGER(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
 #define MR_SMALLER(x, y) ((x) < (y) || (x) != (x) ? (x) : (y))
 

@@ -1,27 +1,25 @@
-/* ops/reduce.c -- the walk of a reduction.
+/* ops/reduce.c -- the loops of a reduction.
  *
- * Dimensions are first put together: neighbours that are both folded or both kept become one group,
- * so groups alternate.  The innermost fold group and what lies inside it form a matrix of R rows
- * and K packed columns (K is 1 when the last axis is folded): its columns are folded.  The groups
- * outside of it are walked: kept ones give another result each, folded ones more matrices for the
- * same results.
+ * Dimensions are first merged: neighbours that are both folded or both kept become one group, so groups alternate.
+ * The innermost folded group and the kept group inside it form a matrix of R rows and K packed columns (K is 1 when
+ * the last axis is folded): its columns are folded. The outer groups are walked: each index of a kept group gives
+ * another result, each index of a folded group another matrix for the same results.
  *
- * Everything is then done by one kind of loop, acc[j] op= x[j], which vectorises.  Narrow rows are
- * put side by side: `lanes` = m K accumulators take m rows at a time, and the m parts are joined at
- * the end. Every FLUSH steps the blocks are merged into the totals, which bounds rounding errors.
+ * One kind of loop does all the work, acc[j] op= x[j], which vectorises. Narrow rows are placed side by side:
+ * `lanes` = m K accumulators take m rows at a time, and the m parts are joined at the end. Every FLUSH steps the
+ * blocks are merged into the totals, which bounds rounding errors.
  *
- * Work is cut into units (a result group and a tile of columns) and, when there are few units, also
- * into segments of rows, whose totals are joined in order: results do not depend on the number of
- * threads. */
+ * Work is split into units (a result group and a tile of columns) and, when there are few units, also into segments
+ * of rows, whose totals are joined in order: results do not depend on the number of threads. */
 #include "ops/reduce.h"
 
 #include "ops/broadcast.h"
 
 enum {
-    LANES = 512,        /* accumulators of a unit at most; with 16 bytes each they fit L1 */
-    FEW_LANES = 64,     /* for rows of moderate length: joining costs too */
+    LANES = 512,        /* at most this many accumulators per unit; with 16 bytes each they fit L1 */
+    FEW_LANES = 64,     /* for rows of moderate length: joining costs time too */
     FLUSH = 64,
-    SHORT_ROW = 24,     /* packed rows that a plain loop folds faster */
+    SHORT_ROW = 24,     /* packed rows up to this length are faster in a plain loop */
     MAX_SEGMENTS = 16,
 };
 #define SEGMENT_ELEMENTS INT64_C(65536)
@@ -39,11 +37,11 @@ typedef struct job {
     const char *x;
     size_t elem_bytes; /* as stored */
     char *out;
-    groups kept, folded;  /* outside of the matrix */
+    groups kept, folded;  /* the groups outside the matrix */
     int64_t rows, cols;   /* of the matrix: R and K */
-    int64_t n_matrices;   /* folded together: the product of folded.size */
+    int64_t n_matrices;   /* the number of matrices folded together: the product of folded.size */
     int64_t tiles, tile;  /* of columns */
-    int64_t units, segments, n_out, count; /* count: elements behind a result */
+    int64_t units, segments, n_out, count; /* count: elements per result */
     char *partial;        /* [segments][n_out] totals; NULL when there is one segment */
 } job;
 
@@ -64,7 +62,7 @@ typedef struct accumulators {
     _Alignas(64) char total[LANES * 16];
     _Alignas(64) float wide[LANES];
     int64_t lanes;
-    int fed; /* times since the last flush */
+    int fed; /* steps since the last flush */
 } accumulators;
 
 static void flush_block(const job *j, accumulators *a)
@@ -76,7 +74,7 @@ static void flush_block(const job *j, accumulators *a)
     a->fed = 0;
 }
 
-/* n packed elements from x on, as the loops want them. */
+/* The n packed elements from x on, in the type of the loops. */
 static const void *load_elements(const job *j, int64_t x, int64_t n, float *wide)
 {
     const char *p = j->x + (size_t)x * j->elem_bytes;
@@ -93,10 +91,10 @@ static void feed_block(const job *j, accumulators *a, int64_t x, int64_t n)
         flush_block(j, a);
 }
 
-/* `rows` rows of a matrix, of which a tile of w columns begins at x. */
+/* Folds `rows` rows of a matrix, of which a tile of w columns begins at x. */
 static void fold_matrix(const job *j, accumulators *a, int64_t x, int64_t rows, int64_t w)
 {
-    if (w < j->cols) { /* a tile: rows are apart */
+    if (w < j->cols) { /* a tile: its rows are not adjacent */
         for (int64_t i = 0; i < rows; i++)
             feed_block(j, a, x + i * j->cols, w);
         return;
@@ -109,7 +107,7 @@ static void fold_matrix(const job *j, accumulators *a, int64_t x, int64_t rows, 
     }
 }
 
-/* How many accumulators to use for rows of w columns. */
+/* The number of accumulators for rows of w columns. */
 static int64_t lanes_for(const job *j, int64_t n_rows, int64_t w)
 {
     if (w < j->cols)
@@ -118,8 +116,8 @@ static int64_t lanes_for(const job *j, int64_t n_rows, int64_t w)
     return MR_MAX(w, MR_MIN(n_rows, most / w) * w);
 }
 
-/* Totals of w columns, over the rows [first, last) of all matrices of a result group in a row; left
- * in a->total[0..w). */
+/* Folds w columns over the rows [first, last), counted over all matrices of a result group; leaves the totals in
+ * a->total[0..w). */
 static void fold_columns(const job *j, accumulators *a, int64_t base, int64_t first, int64_t last,
                          int64_t w)
 {
@@ -134,7 +132,7 @@ static void fold_columns(const job *j, accumulators *a, int64_t base, int64_t fi
         first += n;
     }
     flush_block(j, a);
-    for (int64_t parts = a->lanes / w; parts > 1;) { /* halves onto each other */
+    for (int64_t parts = a->lanes / w; parts > 1;) { /* fold one half onto the other */
         int64_t half = (parts + 1) / 2;
         f->join(a->total, a->total + (size_t)(half * w) * f->total_bytes, (parts - half) * w);
         parts = half;
@@ -164,7 +162,7 @@ static void store_totals(const job *j, int64_t segment, int64_t at, int64_t n, a
         finish_totals(j, at, a->total, n, a->wide);
 }
 
-/* Packed rows, each a result, by the loop made for them: a batch of as many as fit the buffers. */
+/* Folds packed rows, one per result, with the reducer's fold loop, in batches that fit the buffers. */
 static void packed_rows_part(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
@@ -177,7 +175,8 @@ static void packed_rows_part(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* The results are folds of consecutive packed rows, which the reducer's own loop can do at once. */
+/* True if each result is the fold of one packed row and the rows are consecutive, so that the reducer's fold loop
+ * can compute them. */
 static bool are_packed_rows(const job *j)
 {
     bool in_order = j->kept.n == 0 || (j->kept.n == 1 && j->kept.stride[0] == j->rows);
@@ -220,7 +219,7 @@ static void push_group(groups *g, int64_t size, int64_t stride)
     g->stride[g->n++] = stride;
 }
 
-/* Puts neighbours together; the last folded group and the kept one inside it become the matrix. */
+/* Merges neighbouring dimensions; the last folded group and the kept one inside it become the matrix. */
 static void make_groups(job *j, int rank, const int64_t *dims, const bool *fold)
 {
     groups all; /* large: not zeroed */
@@ -305,7 +304,7 @@ mr_status *mr_reduce(mr_run *r, const mr_reducer *f, mr_dtype type, const void *
     cut_work(&j);
     if (j.n_out == 0)
         return NULL;
-    if (n == 0) { /* nothing but empty sets */
+    if (n == 0) { /* only empty sets */
         char total[LANES * 16];
         float wide[LANES];
         mr_splat(total, f->empty_total, f->total_bytes, MR_MIN(j.n_out, LANES));
@@ -344,7 +343,7 @@ mr_status *mr_reduce_axes(const mr_tensor *axes, int rank, bool *fold)
     return NULL;
 }
 
-/* Folding dimensions of size 1, or none, changes nothing but the shape. */
+/* True if folding changes only the shape, because it folds dimensions of size 1 or none. */
 static bool is_reshape(const mr_tensor *x, const bool *fold)
 {
     for (int d = 0; d < x->rank; d++)

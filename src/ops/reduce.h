@@ -1,14 +1,13 @@
-/* ops/reduce.h -- folding a tensor along some of its axes: Sum, Max, All and their kin.
+/* ops/reduce.h -- folding a tensor along some of its axes: Sum, Max, All and similar ops.
  *
- * A reduction is told by how one element joins an accumulator; reduce.c does the rest: axes, empty
- * sets, vector speed whichever axes are folded, threads, and sums that stay accurate.
+ * A reduction is defined by how one element is added to an accumulator; reduce.c does the rest: axes, empty sets,
+ * vector speed whichever axes are folded, threads, and accurate sums.
  *
  *     MR_REDUCER(sum, MR_TYPE_INT32, 0, (uint64_t)a + (uint64_t)x)
  *
- * makes sum_int32, with a the accumulator and x the element.  Accumulators come in two stages: a
- * `block` is fed with elements some dozens of times, then merged into a `total` and begun anew.
- * With blocks of float and totals of double a long sum costs hardly more than in float and loses
- * nothing.  16-bit floats are converted to float on the way in. */
+ * defines sum_int32, where a is the accumulator and x the element. Accumulators have two stages: a `block` takes a
+ * few dozen elements, then is merged into a `total` and reset. With blocks of float and totals of double a long sum
+ * costs little more than in float and stays accurate. 16-bit floats are converted to float first. */
 #ifndef MR_OPS_REDUCE_H
 #define MR_OPS_REDUCE_H
 
@@ -19,42 +18,42 @@
 #include "ops/maths.h"
 #include "run/run.h"
 
-/* acc[j] takes in x[j], for n of them. */
+/* Adds x[j] to acc[j], for n of them. */
 typedef void mr_reduce_add(void *acc, const void *x, int64_t n);
 
 typedef struct mr_reducer {
-    uint8_t x_bytes, block_bytes, total_bytes; /* of an element and of the accumulators */
-    const void *empty_block, *empty_total;     /* what nothing folds to */
+    uint8_t x_bytes, block_bytes, total_bytes; /* sizes of an element and of the accumulators */
+    const void *empty_block, *empty_total;     /* the result of folding no elements */
     mr_reduce_add *add;   /* elements into blocks */
     mr_reduce_add *merge; /* blocks into totals */
     mr_reduce_add *join;  /* totals into totals */
-    /* Totals of `rows` rows of n packed elements each. */
+    /* Computes the totals of `rows` rows of n packed elements each. */
     void (*fold)(void *totals, const void *x, int64_t rows, int64_t n);
     bool folds_long; /* fold is fast for long rows too */
-    /* Results, of the elements' type, from n totals of `count` elements each; NULL: they are the
-     * totals. */
+    /* Computes results, of the elements' type, from n totals of `count` elements each; NULL: the totals are the
+     * results. */
     void (*finish)(void *out, const void *total, int64_t n, int64_t count);
 } mr_reducer;
 
 /* Runs an op with inputs (x, axes) and attr keep_dims whose mr_kernel.user is an mr_reducer. */
 mr_status *mr_reduce_run(mr_run *r);
 
-/* The same for others: folds x over the dimensions with fold[d] into out, which has the elements of
- * the dimensions that are left, in order.  For half and bfloat16 the reducer is that of float. */
+/* The same without an op: folds x over the dimensions with fold[d] into out, which has the elements of the
+ * remaining dimensions, in order. For half and bfloat16 the reducer is that of float. */
 mr_status *mr_reduce(mr_run *r, const mr_reducer *f, mr_dtype type, const void *x, int rank,
                      const int64_t *dims, const bool *fold, void *out);
-/* Axes given by an int32 or int64 tensor (scalar or vector), as flags of dimensions.
- * INVALID_ARGUMENT "Invalid reduction dimension (..", "Axes contains duplicate dimension: ..". */
+/* Converts axes, given by an int32 or int64 tensor (scalar or vector), to one flag per dimension. INVALID_ARGUMENT
+ * "Invalid reduction dimension (..", "Axes contains duplicate dimension: ..". */
 mr_status *mr_reduce_axes(const mr_tensor *axes, int rank, bool *fold);
-/* The reducer of Sum for a type (ops/math/sum.c); NULL when it has none. */
+/* The reducer of Sum for a type (ops/math/sum.c); NULL when there is none. */
 const mr_reducer *mr_sum_reducer(mr_dtype type);
 
-/* For gradients of reductions: v, of the shape of output 0, with the folded axes put back as 1,
- * ready to broadcast against input 0; and spread over all of input 0. */
+/* For gradients of reductions. mr_reduce_kept reshapes v, which has the shape of output 0, so that folded axes have
+ * size 1 and it broadcasts against input 0; mr_reduce_spread also broadcasts it to the shape of input 0. */
 mr_out mr_reduce_kept(mr_grad *g, mr_out v);
 mr_out mr_reduce_spread(mr_grad *g, mr_out v);
 
-/* Rows for MR_KERNELS.  half and bfloat16 use what is made for float. */
+/* Rows for MR_KERNELS. half and bfloat16 use the reducer of float. */
 #define MR_CPU_REDUCE_BY(E, reducer) \
     {.device = "CPU", .type = MR_##E, .run = mr_reduce_run, .user = (void *)(uintptr_t)&reducer},
 #define MR_CPU_REDUCE_ROW(E, name, number, S, C, fn) MR_CPU_REDUCE_BY(E, fn##_##name)
@@ -65,7 +64,7 @@ mr_out mr_reduce_spread(mr_grad *g, mr_out v);
 
 /* ---- how reducers are made ---- */
 
-/* Accumulators of A, elements of X, expression of a and x. */
+/* A loop with accumulators of type A, elements of type X and an expression of a and x. */
 #define MR_REDUCE_ADD(clones, loop_name, A, X, expr)                        \
     clones static void loop_name(void *acc, const void *elements, int64_t n) \
     {                                                                       \
@@ -91,9 +90,8 @@ mr_out mr_reduce_spread(mr_grad *g, mr_out v);
             ((A *)totals)[r] = a;                                           \
         }                                                                   \
     }
-/* The same with vectors of 32 bytes: four of them take turns, so that no addition waits for the one
- * before.  V is the vector type, vexpr the expression on vectors; every 1024 elements they are
- * joined into the total. */
+/* The same with vectors of 32 bytes: four of them alternate, so that no addition waits for the previous one. V is
+ * the vector type, vexpr the expression on vectors; every 1024 elements the vectors are joined into the total. */
 #define MR_REDUCE_FOLD_VECTOR(loop_name, A, X, V, empty, expr, vexpr)       \
     MR_INLINE void loop_name##_v(V *acc, const void *from)                  \
     {                                                                       \
@@ -138,9 +136,9 @@ mr_out mr_reduce_spread(mr_grad *g, mr_out v);
             ((A *)totals)[r] = a;                                           \
         }                                                                   \
     }
-typedef float mr_lanes8f __attribute__((vector_size(32), aligned(4), may_alias)); /* anywhere in memory */
+typedef float mr_lanes8f __attribute__((vector_size(32), aligned(4), may_alias)); /* need not be aligned */
 typedef double mr_lanes4d __attribute__((vector_size(32), aligned(8), may_alias));
-/* Accumulators and elements are never the same memory; a few elements need no unrolled code. */
+/* Accumulators and elements never share memory; a few elements need no unrolled code. */
 #if defined(__clang__)
 #define MR_REDUCE_ROLLED _Pragma("clang loop unroll(disable)")
 #define MR_REDUCE_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
@@ -149,7 +147,7 @@ typedef double mr_lanes4d __attribute__((vector_size(32), aligned(8), may_alias)
 #define MR_REDUCE_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-/* One stage: blocks and totals are of the element's type. */
+/* One stage: blocks and totals have the element's type. */
 #define MR_REDUCER(fn, TYPES, empty, ...) TYPES(MR_REDUCER_ROW, fn, empty, __VA_ARGS__)
 #define MR_REDUCER_ROW(E, name, number, S, C, fn, empty, ...)                      \
     MR_REDUCE_ADD(, fn##_##name##_add, S, S, __VA_ARGS__)                          \
@@ -165,7 +163,7 @@ typedef double mr_lanes4d __attribute__((vector_size(32), aligned(8), may_alias)
     {sizeof(X), sizeof(Block), sizeof(Total), &empty_block, &empty_total, add, merge,      \
      join,      fold,          folds_long,    finish}
 
-/* float in two stages and double in one: makes the loops fn_float_add .. for MR_REDUCER_FLOATS. */
+/* float in two stages and double in one: defines the loops fn_float_add .. for MR_REDUCER_FLOATS. */
 #define MR_REDUCE_LOOPS_FLOATS(fn, empty, ...)                                                     \
     MR_REDUCE_ADD(MR_CLONES, fn##_float_add, float, float, __VA_ARGS__)                            \
     MR_REDUCE_ADD(MR_CLONES, fn##_float_merge, double, float, __VA_ARGS__)                         \
@@ -175,7 +173,7 @@ typedef double mr_lanes4d __attribute__((vector_size(32), aligned(8), may_alias)
                           __VA_ARGS__)                                                             \
     static const float fn##_float_empty = empty;                                                   \
     static const double fn##_double_empty = empty;
-/* fn_float and fn_double from the loops of `by`; results by finish_float and finish_double. */
+/* Defines fn_float and fn_double with the loops of `by`; finish_float and finish_double compute the results. */
 #define MR_REDUCER_FLOATS(fn, by, finish_float, finish_double)                                     \
     static const mr_reducer fn##_float =                                                           \
         MR_REDUCER_INIT(float, float, double, by##_float_empty, by##_double_empty, by##_float_add, \
@@ -185,7 +183,7 @@ typedef double mr_lanes4d __attribute__((vector_size(32), aligned(8), may_alias)
                         by##_double_add, by##_double_add, by##_double_add, by##_double_fold, true, \
                         finish_double);
 
-/* The results of float totals that were kept as double. */
+/* Converts float results that were accumulated as double. */
 static inline void mr_reduce_narrow(void *out, const void *total, int64_t n, int64_t count)
 {
     (void)count;

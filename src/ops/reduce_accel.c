@@ -1,16 +1,17 @@
-/* ops/reduce_accel.c -- reductions on a device of its own: dimensions become offsets for the kernels of reduce.cl. */
+/* ops/reduce_accel.c -- reductions on an accelerator: dimensions become offsets for the kernels of reduce.cl. */
 #include "ops/reduce_accel.h"
 
 #include <stdio.h>
 
-enum { MOST = 4, LONG = 2 * MR_ACCEL_GROUP }; /* dimensions of a kind; a fold that is worth a group */
+enum { MOST = 4, LONG = 2 * MR_ACCEL_GROUP }; /* MOST: dimensions of each kind; LONG: shortest fold that is worth a
+                                               * work-group */
 
 typedef struct sizes { /* of dimensions, outermost first */
     int n;
     int64_t size[MOST], stride[MOST];
 } sizes;
 
-/* One dimension more in front; false when there is no room.  Neighbours are put together by the caller. */
+/* Adds one dimension in front; false when there is no room. The caller merges neighbours. */
 static bool push_front(sizes *s, int64_t size, int64_t stride)
 {
     if (s->n == MOST)
@@ -26,7 +27,7 @@ static bool push_front(sizes *s, int64_t size, int64_t stride)
 static bool sort_out(const mr_tensor *x, const bool *fold, sizes *kept, sizes *folded)
 {
     int64_t stride = 1;
-    int last = -1; /* the dimension before this one that counts */
+    int last = -1; /* the last dimension before this one whose size is not 1 */
     *kept = *folded = (sizes){0};
     for (int d = x->rank - 1; d >= 0; d--) {
         if (x->dims[d] == 1)
@@ -42,7 +43,7 @@ static bool sort_out(const mr_tensor *x, const bool *fold, sizes *kept, sizes *f
     return true;
 }
 
-/* Sizes of the inner three, and all strides: as offset4 of reduce.cl wants them. */
+/* Appends the sizes of the inner three dimensions and all strides, as offset4 of reduce.cl expects them. */
 static int push_args(mr_accel_arg *args, int n, const sizes *s)
 {
     int pad = MOST - s->n;

@@ -1,4 +1,4 @@
-/* ops/reduce_accel.h -- reductions on a device of its own; float. */
+/* ops/reduce_accel.h -- reductions of float on an accelerator. */
 #ifndef MR_OPS_REDUCE_ACCEL_H
 #define MR_OPS_REDUCE_ACCEL_H
 

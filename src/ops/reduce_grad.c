@@ -6,7 +6,7 @@
 #include "graph/infer.h"
 #include "ops/reduce.h"
 
-/* true and the shape when it can be told now. */
+/* True, with the shape, if the shape is known when the gradient is built. */
 static bool known_kept_shape(mr_grad *g, const mr_pshape *x, int32_t *out)
 {
     mr_tensor *axes = NULL;
@@ -24,7 +24,7 @@ static bool known_kept_shape(mr_grad *g, const mr_pshape *x, int32_t *out)
         ok = size <= INT32_MAX;
         out[d] = (int32_t)size;
     }
-    return ok && unknown + (unknown && zeros) <= 1; /* beside a 0 a -1 could be anything */
+    return ok && unknown + (unknown && zeros) <= 1; /* next to a 0, a -1 would be ambiguous */
 }
 
 static mr_out computed_kept_shape(mr_grad *g)

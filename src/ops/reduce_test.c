@@ -6,7 +6,7 @@
 
 enum { MAX = 6 };
 
-/* Where element i of x goes: its index with the folded dimensions left out. */
+/* The index in the result of element i of x: its index without the folded dimensions. */
 static int64_t target_of(int rank, const int64_t *dims, const bool *fold, int64_t i)
 {
     int64_t at = 0, step = 1;

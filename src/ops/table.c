@@ -22,7 +22,7 @@ static const mr_op *const builtin[] = {
 #undef X
 };
 
-/* Shape inference may compute small constants once there are kernels. */
+/* Lets shape inference compute small constants with the kernels. */
 static mr_status *evaluate_node(const mr_node *n, mr_tensor *const *in, mr_tensor **out)
 {
     return mr_eval_bounded(n, in, out);

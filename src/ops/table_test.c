@@ -201,7 +201,7 @@ static void print_attr(mr_str *s, const mr_attr_def *d)
 
 /* ---- comparing ---- */
 
-/* The list's text with %Sn replaced, and floats as we print them. */
+/* Copies the list's text with %Sn replaced, and floats in our notation. */
 static void expand(const reference *r, const char *theirs, mr_str *out)
 {
     const char *in_set = strstr(theirs, " in %");
@@ -234,7 +234,7 @@ static bool same_floats(const char *a, const char *b)
     return strcmp(x, y) == 0;
 }
 
-/* Cuts an attr list at "; " outside of quotes; returns the next part in a buffer of its own. */
+/* Splits an attr list at "; " outside quotes; returns the next part in a new buffer. */
 static char *next_attr(const char **rest)
 {
     bool in_string = false;
@@ -307,7 +307,7 @@ static void compare_flags(const mr_op_def *d, const char *theirs)
                  deprecated ? deprecated : "no");
 }
 
-/* Gradients of the C++ registries: ours know those of Python too, so more is fine. */
+/* The list has the gradients of the C++ registries; ours include those of Python too, so more are accepted. */
 static void compare_gradient(const mr_op_def *d, const char *theirs)
 {
     enum { NONE, STOP, GRAD, FLOW };
@@ -338,7 +338,7 @@ MR_TEST(op_table_agrees_with_tensorflow)
     for (int i = 0; i < n; i++) {
         char **row = mr_map_getz(&r.ops, all[i]->name);
         if (!row)
-            continue; /* an op of our own, or left out of the list */
+            continue; /* an op of our own, or one that the list leaves out */
         compare_args(all[i]->name, "inputs", all[i]->in, all[i]->n_in, row[INPUTS]);
         compare_args(all[i]->name, "outputs", all[i]->out, all[i]->n_out, row[OUTPUTS]);
         compare_attrs(&r, all[i], row[ATTRS]);

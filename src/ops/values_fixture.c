@@ -1,4 +1,4 @@
-/* ops/values_fixture.c -- nodes are run by mr_eval_node, what they need first. */
+/* ops/values_fixture.c -- runs nodes with mr_eval_node, after the nodes they depend on. */
 #include "ops/values_fixture.h"
 
 #include "base/memory.h"

@@ -1,6 +1,6 @@
-/* ops/values_fixture.h -- what nodes of a graph give, computed as it is asked for.  For tests only.
+/* ops/values_fixture.h -- computes the outputs of a graph's nodes on demand. For tests only.
  *
- * Enough of an executor for gradients of single ops: no loops, no dead values, each node once. */
+ * Enough of an executor for gradients of single ops: no loops, no dead values, each node runs once. */
 #ifndef MR_OPS_VALUES_FIXTURE_H
 #define MR_OPS_VALUES_FIXTURE_H
 
@@ -14,12 +14,12 @@ typedef struct mr_values {
     mr_tensor ***of; /* by node id: its outputs, NULL until computed */
 } mr_values;
 
-/* For a graph that is complete: nodes made later have no room. */
+/* The graph must be complete: nodes created later have no slot. */
 void mr_values_init(mr_values *v, mr_graph *g, mr_device *device);
 void mr_values_deinit(mr_values *v);
-/* A node gives these (references are taken): a placeholder, or one that has run before. */
+/* Sets a node's outputs (references are taken): for a placeholder, or a node that has already run. */
 void mr_values_set(mr_values *v, const mr_node *n, mr_tensor *const *outs, int n_outs);
-/* Output o, borrowed, with all that it needs. */
+/* Output o, borrowed; computes it and the outputs it depends on if needed. */
 mr_status *mr_values_get(mr_values *v, mr_out o, mr_tensor **out);
 
 #endif
