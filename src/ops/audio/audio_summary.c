@@ -17,7 +17,7 @@ static mr_status *put_sound(mr_summary *out, mr_sv base, const mr_tensor *t, int
 {
     mr_str tag = {0}, file = {0};
     int64_t frames = t->dims[1], channels = t->rank == 3 ? t->dims[2] : 1;
-    long whole_rate = lrintf(fminf(rate, 4294967040.0f)); /* as much as fits the file */
+    long whole_rate = lrintf(fminf(rate, 4294967040.0f)); /* limited to what the file format can hold */
     mr_status *st = mr_wav_encode(MR_DATA(const float, t) + i * frames * channels, (uint64_t)frames, (uint64_t)channels,
                                   (uint64_t)MR_MAX(whole_rate, 1), &file);
     mr_str_append(&tag, base.p, base.n);

@@ -23,7 +23,7 @@ static mr_status *read_wishes(const mr_node *n, state *s)
 
 static mr_status *init_decode_wav(mr_make *m, void *s) { return read_wishes(m->node, s); }
 
-/* Frames that are wanted but not there are silent, channels likewise repeat the last one. */
+/* If more frames are requested than the file has, the rest is silent; missing channels repeat the last one. */
 static mr_status *decode_wav(mr_run *r)
 {
     const state *s = r->state;

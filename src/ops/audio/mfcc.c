@@ -1,8 +1,8 @@
 /* ops/audio/mfcc.c -- Mfcc: mel-frequency cepstral coefficients of a spectrogram.
  *
- * Frequencies are gathered in bands that are as wide as the ear hears them (mel): triangles that overlap by half, so each bin
- * of the spectrogram goes to at most two.  The logarithms of the bands are transformed by cosines, of which the first are
- * the result. */
+ * Frequencies are grouped into bands of equal width on the mel scale, which models hearing: triangles that overlap
+ * by half, so each bin of the spectrogram belongs to at most two bands. The logarithms of the bands go through a
+ * cosine transform, whose first coefficients are the result. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -29,8 +29,8 @@ static mr_status *init_mfcc(mr_make *m, void *s) { return read_attrs(m->node, s)
 typedef struct bank {
     int64_t n_bins, n_bands;
     int64_t first, last; /* bins between the limits */
-    double *weights;     /* of a bin: how much of it is in the lower of its two bands */
-    int32_t *lower;      /* that band; -1: below the first */
+    double *weights;     /* the part of a bin that belongs to the lower of its two bands */
+    int32_t *lower;      /* the lower band; -1: below the first */
 } bank;
 
 static double mel_of(double hz) { return 1127 * log1p(hz / 700); }
@@ -40,9 +40,9 @@ static void fill_bank(bank *b, const state *s, double rate)
     double low = mel_of((double)s->lower), step = (mel_of((double)s->upper) - low) / (double)(b->n_bands + 1);
     double hz = 0.5 * rate / (double)(b->n_bins - 1);
     double last = (double)s->upper / hz;
-    b->first = (int64_t)(1.5 + (double)s->lower / hz); /* not the constant part */
+    b->first = (int64_t)(1.5 + (double)s->lower / hz); /* skips the constant component */
     b->last = last < (double)b->n_bins ? (int64_t)last : b->n_bins;
-    int64_t band = 0; /* the first whose center lies above the bin */
+    int64_t band = 0; /* the first band whose center is above the bin */
     for (int64_t i = b->first; i <= b->last && i < b->n_bins; i++) {
         double mel = mel_of((double)i * hz);
         while (band < b->n_bands && low + step * (double)(band + 1) < mel)
@@ -52,7 +52,7 @@ static void fill_bank(bank *b, const state *s, double rate)
     }
 }
 
-/* Where the limits reach beyond the spectrogram, nothing is heard at all, as in TensorFlow. */
+/* If the limits reach beyond the spectrogram, all bands are zero, as in TensorFlow. */
 static void gather_bands(const bank *b, const float *bins, double *bands)
 {
     for (int64_t k = 0; k < b->n_bands; k++)
@@ -110,7 +110,7 @@ static mr_status *check_inputs(const mr_run *r, const state *s, int64_t *rate)
     return NULL;
 }
 
-/* Room for everything the job needs, in doubles: bands, weights, their lower bands, cosines. */
+/* Allocates all arrays of the job, in doubles: bands, weights, their lower bands, cosines. */
 static mr_status *make_room(mr_run *r, job *j, mr_tensor **out)
 {
     int64_t n, bins = j->bank.n_bins, bands = j->bank.n_bands;

@@ -1,7 +1,7 @@
-/* ops/audio/spectrogram.c -- AudioSpectrogram: how strong each frequency is, over time.
+/* ops/audio/spectrogram.c -- AudioSpectrogram: the strength of each frequency over time.
  *
- * A window slides over the samples; each view is shaped by Hann's bell, filled up with zeros to a power of two and
- * transformed (Cooley and Tukey, in place, in double).  What comes out is the squared magnitude of the non-negative
+ * A window slides over the samples; each slice is multiplied by a Hann window, padded with zeros to a power of two
+ * and transformed (Cooley and Tukey, in place, in double). The result is the squared magnitude of the non-negative
  * frequencies, or its root. */
 #include <math.h>
 
@@ -117,7 +117,7 @@ static mr_status *run_spectrogram(mr_run *r)
     j.channels = x->dims[1];
     MR_TRY(mr_run_output(r, 0, 3, (const int64_t[]){j.channels, j.n_slices, j.n / 2 + 1}, &out));
     if (out->n == 0)
-        return NULL; /* otherwise there are as many samples as the window has */
+        return NULL; /* otherwise there are at least as many samples as the window has */
     MR_TRY(mr_run_temp(r, MR_DOUBLE, 1, (const int64_t[]){4 * j.n}, &room));
     j.bell = room->data;
     j.turns = j.bell + j.n;

@@ -9,7 +9,7 @@ enum { HEAD_BYTES = 44, SAMPLE_BYTES = 2 };
 
 /* ---- reading ---- */
 
-/* Reads front to back and keeps its first error. */
+/* Reads from front to back and keeps its first error. */
 typedef struct cursor {
     mr_sv rest;
     mr_status *st;
@@ -53,7 +53,7 @@ static void expect_tag(cursor *c, const char *name)
         note_error(c, mr_invalid("Header mismatch: Expected %s but found %.*s", name, MR_SV_ARG(v)));
 }
 
-/* What may stand before the format: padding, and what broadcasters write. */
+/* Skips chunks that may precede the format: padding, and broadcast metadata. */
 static void skip_to_format(cursor *c)
 {
     static const char *const known[] = {"JUNK", "bext", "iXML", "qlty", "mext", "levl", "link", "axml"};
@@ -111,7 +111,7 @@ static void read_data(cursor *c, mr_wav *w)
             note_error(c, mr_invalid("WAV data chunk '%.*s' is too large: %u bytes, but the limit is %d", MR_SV_ARG(name), size,
                                      INT32_MAX));
         if (c->st || !mr_sv_is(name, "data")) {
-            take_bytes(c, MR_MIN(size, c->rest.n)); /* the last one may be cut off */
+            take_bytes(c, MR_MIN(size, c->rest.n)); /* the last chunk may be truncated */
             continue;
         }
         if (found)
@@ -129,7 +129,7 @@ mr_status *mr_wav_decode(mr_sv bytes, mr_wav *out)
     cursor c = {bytes, NULL};
     *out = (mr_wav){0};
     expect_tag(&c, "RIFF");
-    read_number(&c, 4); /* the size of the file, which is not looked at */
+    read_number(&c, 4); /* the size of the file, which is ignored */
     expect_tag(&c, "WAVE");
     skip_to_format(&c);
     read_format(&c, out);
@@ -171,7 +171,8 @@ static void put_head(mr_str *out, uint64_t data_bytes, uint64_t channels, uint64
 static int16_t sample_of(float v)
 {
     float scaled = roundf(v * 32768.0f);
-    return scaled >= INT16_MAX ? INT16_MAX : scaled > INT16_MIN ? (int16_t)scaled : INT16_MIN; /* NaN is the lowest */
+    return scaled >= INT16_MAX ? INT16_MAX : scaled > INT16_MIN ? (int16_t)scaled : INT16_MIN; /* NaN becomes the
+                                                                                                * lowest value */
 }
 
 mr_status *mr_wav_encode(const float *samples, uint64_t frames, uint64_t channels, uint64_t rate, mr_str *out)
