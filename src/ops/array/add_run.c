@@ -1,7 +1,7 @@
 /* ops/array/add_run.c -- adds elements of any type in place. */
 #include "ops/array/add_run.h"
 
-/* Integers are added as unsigned ones, since they wrap. */
+/* Integers are added as unsigned ones, because they wrap around. */
 #define ADD_FLOATING(a, b) ((a) + (b))
 #define ADD_INTEGER(a, b) ((uint64_t)(a) + (uint64_t)(b))
 

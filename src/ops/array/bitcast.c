@@ -1,9 +1,9 @@
-/* ops/array/bitcast.c -- Bitcast: the same bytes as another type; the last dimension takes up the
- * difference in size. */
+/* ops/array/bitcast.c -- Bitcast: the same bytes as another type; the last dimension absorbs a difference in
+ * element size. */
 #include "graph/infer.h"
 #include "run/run.h"
 
-/* The shape after the cast; a size of -1 is unknown.  *out has room for one dimension more. */
+/* The shape after the cast; a size of -1 is unknown. *out must have room for one more dimension. */
 static mr_status *cast_shape(mr_dtype from, mr_dtype to, int rank, const int64_t *dims,
                              mr_shape *out)
 {

@@ -1,14 +1,13 @@
 /* ops/array/blit.c -- finds a fast way to walk a block, and walks it.
  *
- * The dimensions are put in the order of the output's strides, so that writes run forward, and
- * those that continue each other on both sides become one.  What is left innermost decides: a run
- * of elements is a memcpy; where the output's neighbours lie apart in the input, the walk takes
- * that dimension together with the one in which the input's neighbours lie, in square tiles that
- * stay in the first cache.  A short inner run is taken as one larger element ([.., 2] of float as 8
- * bytes).
+ * The dimensions are sorted by the output's strides, so that writes run forward, and dimensions that continue each
+ * other on both sides are merged. The innermost remaining dimension decides: a run of elements is a memcpy; where
+ * neighbours in the output are apart in the input, the walk combines that dimension with the one in which the
+ * input's elements are adjacent, in square tiles that stay in the first-level cache. A short inner run is moved as
+ * one larger element ([.., 2] of float as 8 bytes).
  *
- * So a plan has one plane of two dimensions, n0 outside and n1 inside, and the dimensions around
- * it. The plane is cut into blocks; a block of a plane is the unit that threads share. */
+ * So a plan has one plane of two dimensions, n0 outside and n1 inside, and the dimensions around it. The plane is
+ * split into blocks; a block of a plane is the unit of work for threads. */
 #include "ops/array/blit.h"
 
 #include "base/memory.h"
@@ -18,8 +17,8 @@
 
 #define BLOCK_BYTES 65536
 #define TILE_OF(elem) (64 / (int64_t)(elem)) /* a cache line of elements */
-#define COPY_NS 0.1  /* a byte in a run */
-#define MOVE_NS 1.0  /* an element by itself */
+#define COPY_NS 0.1  /* per byte in a run */
+#define MOVE_NS 1.0  /* per separate element */
 
 typedef struct dim {
     int64_t n, from, to; /* strides in bytes */
@@ -30,7 +29,7 @@ typedef struct plan plan;
 typedef void plane_fn(const plan *p, char *d, const char *s, int64_t n0, int64_t n1);
 
 struct plan {
-    int rank; /* around the plane */
+    int rank; /* dimensions around the plane */
     dim dims[MR_BLIT_RANK];
     dim d0, d1; /* the plane */
     int64_t b0, b1, nb0, nb1; /* its blocks: size and count in each direction */
@@ -38,9 +37,9 @@ struct plan {
     plane_fn *plane;
     char *to;
     const char *from;
-    mr_tensor *dst;       /* of elements that are not plain, else NULL */
+    mr_tensor *dst;       /* the output, if its elements are not plain, else NULL */
     const mr_tensor *src;
-    mr_first_error *failed; /* of those */
+    mr_first_error *failed; /* for errors of those elements */
 };
 
 void mr_blit_dim(mr_blit *b, int64_t size, int64_t from, int64_t to)
@@ -57,8 +56,8 @@ void mr_blit_dim(mr_blit *b, int64_t size, int64_t from, int64_t to)
 
 /* ---- planes ---- */
 
-/* Elements as the machine moves them; anywhere, since foreign memory and widened elements may start
- * at any byte. */
+/* Elements as the machine moves them; without alignment, because foreign memory and widened elements may start at
+ * any byte. */
 typedef uint8_t u1 __attribute__((may_alias));
 typedef uint16_t u2 __attribute__((aligned(1), may_alias));
 typedef uint32_t u4 __attribute__((aligned(1), may_alias));
@@ -74,7 +73,7 @@ static void plane_run(const plan *p, char *d, const char *s, int64_t n0, int64_t
         memcpy(d + i * p->d0.to, s + i * p->d0.from, bytes);
 }
 
-/* One value repeated along n1, with the output's elements side by side. */
+/* One value repeated along n1, where the output's elements are adjacent. */
 #define PLANE_SPLAT(U)                                                                       \
     static void plane_splat_##U(const plan *p, char *d, const char *s, int64_t n0, int64_t n1) \
     {                                                                                        \
@@ -85,7 +84,7 @@ static void plane_run(const plan *p, char *d, const char *s, int64_t n0, int64_t
         }                                                                                    \
     }
 
-/* Any strides, in tiles: when neither side is walked in order, both stay in cache. */
+/* Any strides, in tiles: both sides stay in cache even if neither is walked in order. */
 #define PLANE_TILES(U)                                                                       \
     static inline void tile_##U(const plan *p, char *d, const char *s, int64_t n0, int64_t n1) \
     {                                                                                        \
@@ -108,7 +107,7 @@ static void plane_run(const plan *p, char *d, const char *s, int64_t n0, int64_t
 PLANE_SPLAT(u1) PLANE_SPLAT(u2) PLANE_SPLAT(u4) PLANE_SPLAT(u8) PLANE_SPLAT(u16)
 PLANE_TILES(u1) PLANE_TILES(u2) PLANE_TILES(u4) PLANE_TILES(u8) PLANE_TILES(u16)
 
-/* Strings and handles: one call a run, or one an element. */
+/* Strings and handles: one call per run, or one per element. */
 static void plane_objects(const plan *p, char *d, const char *s, int64_t n0, int64_t n1)
 {
     int64_t e = (int64_t)p->elem;
@@ -126,7 +125,7 @@ static void plane_objects(const plan *p, char *d, const char *s, int64_t n0, int
     mr_first_error_note(p->failed, st);
 }
 
-/* ---- transposition: neighbours of the output along n1, of the input along n0 ---- */
+/* ---- transposition: the output's elements are adjacent along n1, the input's along n0 ---- */
 
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
@@ -139,8 +138,7 @@ typedef uint16_t v8 __attribute__((vector_size(16)));
 typedef uint32_t v4 __attribute__((vector_size(16)));
 typedef uint64_t v2 __attribute__((vector_size(16)));
 
-/* 4 x 4 elements of 4 bytes.  Row k of the input is at s + k * from, row i of the output at d + i *
- * to. */
+/* 4 x 4 elements of 4 bytes. Row k of the input is at s + k * from, row i of the output at d + i * to. */
 static inline void square_u4(char *d, int64_t to, const char *s, int64_t from)
 {
     v4 a, b, c, e;
@@ -172,7 +170,7 @@ static inline void square_u8(char *d, int64_t to, const char *s, int64_t from)
     memcpy(d + to, &r1, 16);
 }
 
-/* 8 x 8 of 2 bytes: in three rounds pairs of elements, of pairs and of quadruples change places. */
+/* 8 x 8 elements of 2 bytes, in three rounds: elements, then pairs, then quadruples are exchanged. */
 #define LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 static inline void square_u2(char *d, int64_t to, const char *s, int64_t from)
@@ -201,7 +199,7 @@ static inline void square_u2(char *d, int64_t to, const char *s, int64_t from)
 #undef LOW
 #undef HIGH
 
-/* A tile in squares of Q x Q, the rest element by element. */
+/* Transposes a tile in squares of Q x Q, and the rest element by element. */
 #define PLANE_TRANSPOSE(U, Q)                                                                     \
     static inline void turn_##U(const plan *p, char *d, const char *s, int64_t n0, int64_t n1)    \
     {                                                                                             \
@@ -239,7 +237,7 @@ PLANE_TRANSPOSE(u8, 2)
      : (elem) == 8 ? fn##_u8 \
                    : fn##_u16)
 
-/* In bytes, with the output walked forward and its largest strides first. */
+/* Converts strides to bytes and sorts the dimensions: the output is walked forward, with its largest strides first. */
 static void order_dims(plan *p, const mr_blit *b)
 {
     int64_t e = (int64_t)p->elem;
@@ -259,8 +257,8 @@ static void order_dims(plan *p, const mr_blit *b)
     }
 }
 
-/* Neighbouring dimensions that one step of the outer follows the last of the inner, on both sides.
- */
+/* Merges neighbouring dimensions if, on both sides, a step of the outer one continues after the last element of the
+ * inner one. */
 static void merge_dims(plan *p)
 {
     int kept = 0;
@@ -279,7 +277,7 @@ static bool is_run(const plan *p, dim d)
     return d.from == (int64_t)p->elem && d.to == (int64_t)p->elem;
 }
 
-/* A run of 2, 4, 8 or 16 bytes is one element of that size. */
+/* Treats an innermost run of 2, 4, 8 or 16 bytes as one element of that size. */
 static void widen_elements(plan *p)
 {
     while (p->rank > 0) {
@@ -296,8 +294,8 @@ static void widen_elements(plan *p)
 
 static int64_t stride_length(dim d) { return d.from < 0 ? -d.from : d.from; }
 
-/* Takes the two dimensions of the plane out of the list: the innermost of the output, and the one
- * in which the input's elements lie closest, if that is closer than in the first. */
+/* Removes the two dimensions of the plane from the list: the innermost of the output, and the one with the smallest
+ * stride in the input, if that is smaller than the first one's. */
 static void choose_plane(plan *p)
 {
     p->d0 = p->d1 = (dim){1, 0, 0};
@@ -334,7 +332,7 @@ static void choose_function(plan *p)
 
 static void choose_blocks(plan *p)
 {
-    bool rows = p->plane == plane_run || p->d1.from == 0; /* long rows beat square blocks */
+    bool rows = p->plane == plane_run || p->d1.from == 0; /* long rows are faster than square blocks */
     int64_t e = (int64_t)p->elem, most = rows ? 4 * BLOCK_BYTES / e : 256;
     p->b1 = MR_MIN(p->d1.n, most);
     p->b0 = MR_MAX(BLOCK_BYTES / (p->b1 * e), 1);
@@ -379,7 +377,7 @@ static void place_next(const plan *p, place *at)
     }
 }
 
-/* Units begin..end: (place, block of n0, block of n1), the last running fastest. */
+/* Moves units begin..end: (place, block of n0, block of n1); the last index varies fastest. */
 static void walk_units(void *ctx, int64_t begin, int64_t end)
 {
     const plan *p = ctx;
@@ -428,11 +426,11 @@ static void run_plan(mr_run *r, plan *p, const mr_blit *b)
         mr_pool_for(r ? r->step->device->pool : NULL, n, unit_ns(p), walk_units, p);
 }
 
-/* ---- on a device ---- */
+/* ---- on an accelerator ---- */
 
 enum { DEVICE_DIMS = 8 };
 
-/* Sizes, then the strides on both sides, in elements. */
+/* Appends the sizes, then the strides of both sides, in elements. */
 static int device_args(const plan *p, mr_accel_arg *args, int n)
 {
     int pad = DEVICE_DIMS - p->rank;
@@ -446,7 +444,7 @@ static int device_args(const plan *p, mr_accel_arg *args, int n)
     return n;
 }
 
-/* src NULL: from one value. */
+/* If src is NULL, the source is one value. */
 static mr_status *run_on_device(mr_run *r, plan *p, const mr_blit *b, mr_tensor *dst, const mr_tensor *src)
 {
     static const char *const kernels[] = {[1] = "blit_1", [4] = "blit_4", [8] = "blit_8"};
@@ -455,7 +453,7 @@ static mr_status *run_on_device(mr_run *r, plan *p, const mr_blit *b, mr_tensor 
     order_dims(p, b);
     merge_dims(p);
     if (p->rank > DEVICE_DIMS || p->elem > 8 || !kernels[p->elem])
-        return mr_error(MR_UNIMPLEMENTED, "%s on %s: moves of %d dimensions and %zu bytes an element", r->node->def->name,
+        return mr_error(MR_UNIMPLEMENTED, "%s on %s cannot move a block of %d dimensions with elements of %zu bytes", r->node->def->name,
                         r->step->device->type->name, p->rank, p->elem);
     for (int i = 0; i < p->rank; i++)
         n *= p->dims[i].n;
@@ -470,7 +468,7 @@ static mr_status *run_on_device(mr_run *r, plan *p, const mr_blit *b, mr_tensor 
     return mr_accel_launch(r, src ? kernels[p->elem] : "blit_fill_4", n, args, device_args(p, args, 3));
 }
 
-/* ---- entries ---- */
+/* ---- public functions ---- */
 
 mr_status *mr_blit_copy(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at, const mr_tensor *src,
                   int64_t from)

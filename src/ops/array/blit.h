@@ -1,9 +1,9 @@
 /* ops/array/blit.h -- moves a block of elements from one layout to another.
  *
- * Most ops of this folder only move elements: a block of the input, walked with some strides, lands
- * in a block of the output, walked with others.  Transpose gives the dimensions another order,
- * Slice and Concat name a part of a tensor, Tile steps by 0 through what it repeats, Reverse steps
- * backwards. An op says which dimensions there are; how to walk them fast is found out here, once:
+ * Most ops of this folder only move elements: a block of the input, walked with some strides, is copied to a block
+ * of the output, walked with others. Transpose changes the order of dimensions, Slice and Concat select a part of a
+ * tensor, Tile uses a stride of 0 for repeated elements, Reverse walks backwards. An op declares the dimensions;
+ * this file finds a fast way to walk them:
  *
  *     mr_blit b;
  *     mr_blit_init(&b);
@@ -18,15 +18,15 @@
 
 #include "run/run.h"
 
-/* Dimensions of size 1 are not kept, and no block of more than 62 others fits in 2^63 elements. */
+/* Dimensions of size 1 are dropped, and no block with more than 62 others fits into 2^63 elements. */
 #define MR_BLIT_RANK 64
 
 typedef struct mr_blit {
     int rank;
-    bool empty; /* some dimension is 0 */
+    bool empty; /* some dimension has size 0 */
     int64_t dims[MR_BLIT_RANK];
     int64_t from[MR_BLIT_RANK],
-        to[MR_BLIT_RANK]; /* strides in elements; may be negative, from also 0 */
+        to[MR_BLIT_RANK]; /* strides in elements; may be negative, `from` also 0 */
 } mr_blit;
 
 static inline void mr_blit_init(mr_blit *b)
@@ -36,18 +36,18 @@ static inline void mr_blit_init(mr_blit *b)
 }
 void mr_blit_dim(mr_blit *b, int64_t size, int64_t from, int64_t to);
 
-/* Moves the block; `at` and `from` are where its first element goes to and comes from.  Every
- * element of dst may be named only once, dst and src must not share memory.  Large blocks are split
- * over the device's threads; r may be NULL: then they are not.  In memory of a device it is a kernel's work
- * (UNIMPLEMENTED beyond 8 dimensions); in host memory only strings can fail: RESOURCE_EXHAUSTED. */
+/* Moves the block; its first element is copied from element `from` of src to element `at` of dst. Each element of
+ * dst may be written only once, and dst and src must not share memory. Large blocks are split over the device's
+ * threads, unless r is NULL. On an accelerator a kernel does it (UNIMPLEMENTED beyond 8 dimensions); in host memory
+ * only strings can fail: RESOURCE_EXHAUSTED. */
 mr_status *mr_blit_copy(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at, const mr_tensor *src,
                   int64_t from);
-/* The same from one value of a plain type; the strides `from` must be 0. */
+/* The same with one value of a plain type as the source; the strides `from` must be 0. */
 mr_status *mr_blit_fill(mr_run *r, const mr_blit *b, mr_tensor *dst, int64_t at, const void *value);
 
-/* n elements in a row. */
+/* Copies n consecutive elements. */
 mr_status *mr_move(mr_run *r, mr_tensor *dst, int64_t at, const mr_tensor *src, int64_t from, int64_t n);
-/* n times one value of a plain type. */
+/* Writes one value of a plain type n times. */
 mr_status *mr_move_fill(mr_run *r, mr_tensor *dst, int64_t at, const void *value, int64_t n);
 
 #endif

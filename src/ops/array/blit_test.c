@@ -1,5 +1,4 @@
-/* ops/array/blit_test.c -- blocks in random layouts against a plain walk, and large ones on
- * threads. */
+/* ops/array/blit_test.c -- compares blocks in random layouts with a plain walk, and tests large blocks on threads. */
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -8,16 +7,16 @@
 
 enum { MAX = 5 };
 
-typedef struct block { /* a random block and where it lies on both sides */
+typedef struct block { /* a random block and its position on both sides */
     int rank;
     int64_t dims[MAX], from[MAX], to[MAX];
     int64_t first_from, first_to;
-    int64_t from_n, to_n; /* elements both sides need */
+    int64_t from_n, to_n; /* the number of elements that each side needs */
 } block;
 
 static int64_t below(int64_t n) { return (int64_t)(mr_test_random() % (uint64_t)n); }
 
-/* Strides of a layout with the dimensions in any order, with gaps, and some walked backwards. */
+/* Strides of a layout with the dimensions in random order, with gaps, and some walked backwards. */
 static void random_layout(const block *b, bool may_repeat, int64_t *strides, int64_t *first,
                           int64_t *n)
 {
@@ -77,7 +76,7 @@ static mr_tensor *numbered(mr_dtype type, int64_t n)
     return t;
 }
 
-/* What the block should do, an element at a time. */
+/* The expected result, computed one element at a time. */
 static void plain_walk(const block *b, mr_tensor *dst, const mr_tensor *src)
 {
     int64_t index[MAX] = {0}, n = 1;
@@ -141,7 +140,7 @@ MR_TEST(blit_of_an_empty_block_touches_nothing)
 
 /* ---- on threads ---- */
 
-typedef struct many { /* a run with nothing but a pool behind it */
+typedef struct many { /* a run that has only a thread pool */
     mr_pool *pool;
     mr_device *device;
     mr_step step;
@@ -164,7 +163,7 @@ static void many_deinit(many *m)
     mr_pool_free(m->pool);
 }
 
-/* dims[0] x dims[1] transposed, times dims[2] in a row. */
+/* Transposes rows x cols elements, each a run of `run` values. */
 static void check_large(many *m, mr_dtype type, int64_t rows, int64_t cols, int64_t run)
 {
     int64_t n = rows * cols * run;

@@ -1,5 +1,4 @@
-/* ops/array/broadcast_args.c -- what broadcasting does to shapes: BroadcastArgs,
- * BroadcastGradientArgs. */
+/* ops/array/broadcast_args.c -- the effect of broadcasting on shapes: BroadcastArgs, BroadcastGradientArgs. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "run/run.h"
@@ -51,7 +50,7 @@ MR_OP(BroadcastArgs,
 
 /* ---- BroadcastGradientArgs ---- */
 
-/* Axes along which a was repeated, or is 1 as b is: summing over those gives a's shape. */
+/* The axes along which a was repeated, or along which both are 1: summing over them gives a's shape. */
 static int summed_axes(const mr_shape *a, const mr_shape *b, int rank, int64_t *out)
 {
     int n = 0;

@@ -1,7 +1,7 @@
 /* ops/array/check_numerics.c -- CheckNumerics: NaN and infinity are errors.
  *
- * All exponent bits set is what infinities and NaNs have in common, so a first pass looks only for
- * that, in integers, which vectorises; the second pass says which of them there were. */
+ * Infinities and NaNs have all exponent bits set. The first pass looks only for that, with integer operations,
+ * which vectorises; the second pass finds out which of the two occurred. */
 #include "base/simd.h"
 #include "graph/grad.h"
 #include "graph/infer.h"

@@ -5,7 +5,7 @@
 #include "ops/array/layout.h"
 #include "run/accel.h"
 
-/* Concat has its axis first, ConcatV2 last; the values stand beside it. */
+/* Concat has its axis first, ConcatV2 last; the values are the other inputs. */
 typedef struct args {
     int axis, first, n;
 } args;
@@ -42,8 +42,8 @@ static mr_status *joined_size(mr_run *r, args a, int axis, int64_t *out)
     return NULL;
 }
 
-/* The axis, counted from the front.  Axis 0 is also right for scalars, which become a vector: a graph whose shapes are
- * known refuses that when it is made, an eager execution does not. */
+/* The axis, counted from the front. Axis 0 is also valid for scalars, which become a vector: a graph with known
+ * shapes refuses that when it is built, an eager execution does not. */
 static mr_status *concat_axis(const mr_run *r, args a, int rank, int *axis)
 {
     const mr_tensor *t = mr_in(r, a.axis);
@@ -58,7 +58,7 @@ static mr_status *concat_axis(const mr_run *r, args a, int rank, int *axis)
     return NULL;
 }
 
-/* Joins the values.  Where one of them is the whole result, because the others are empty, it is passed on. */
+/* Joins the values. If one of them is the whole result, because the others are empty, it is passed through. */
 static mr_status *run_concat(mr_run *r)
 {
     args a = concat_args(r->node);
@@ -93,7 +93,7 @@ static mr_status *run_concat(mr_run *r)
 
 /* ---- shape ---- */
 
-/* Of unknown axis: the rank of the first input whose rank is known, and nothing of the sizes. */
+/* If the axis is unknown: the rank of the first input whose rank is known, with unknown sizes. */
 static mr_status *shape_of_any_axis(mr_infer *c, args a)
 {
     const mr_pshape *ignored;
@@ -110,8 +110,8 @@ static mr_status *shape_of_any_axis(mr_infer *c, args a)
     return NULL;
 }
 
-/* The parts before and behind the axis must agree; sizes along it are added up.  Inputs are taken from the last to the
- * first, as TensorFlow does, which errors show. */
+/* The parts before and after the axis must agree; the sizes along it are added. Inputs are read from the last to
+ * the first, as in TensorFlow, so that errors name the same input. */
 static mr_status *concat_shape(mr_infer *c)
 {
     args a = concat_args(c->node);
@@ -143,7 +143,7 @@ static mr_status *concat_shape(mr_infer *c)
 
 /* ---- gradient: the parts of dy ---- */
 
-/* Sizes along the axis, when all are known. */
+/* Gets the sizes along the axis; false unless all are known. */
 static bool static_sizes(mr_grad *g, args a, int64_t axis, int32_t *sizes)
 {
     for (int i = 0; i < a.n; i++) {
@@ -170,7 +170,7 @@ static bool constant_axis(mr_grad *g, args a, int64_t *out)
     return known;
 }
 
-/* One node when sizes are known: SplitV shares dy's buffer where it can. */
+/* Emits one node if the sizes are known: SplitV shares dy's buffer where it can. */
 static bool split_backward(mr_grad *g, args a)
 {
     int64_t axis;
@@ -283,7 +283,7 @@ static mr_status *run_concat_offset(mr_run *r)
 {
     const mr_tensor *first = mr_in(r, 1), *dim = mr_in(r, 0);
     int64_t at = 0;
-    if (dim->rank > 1 || dim->n != 1) /* what Concat takes, its gradient takes too */
+    if (dim->rank > 1 || dim->n != 1) /* the gradient accepts every axis that Concat accepts */
         return mr_invalid("Concat dim tensor should be a scalar integer, but got shape %s", MR_TENSOR_SHAPE(dim));
     int64_t axis = mr_tensor_int_at(dim, 0);
     for (int i = 1; i < r->n_in; i++)

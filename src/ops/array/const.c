@@ -1,7 +1,7 @@
 /* ops/array/const.c -- Const.
  *
- * The value is decoded once, when the kernel is made.  All runs hand out one header, marked
- * readonly: so no kernel ever writes over a constant, and a run costs one reference count. */
+ * The value is decoded once, when the kernel is created. All runs return the same tensor header, marked readonly:
+ * so no kernel ever overwrites a constant, and a run costs one reference count. */
 #include "graph/infer.h"
 #include "run/accel.h"
 
@@ -9,7 +9,7 @@ typedef struct constant {
     mr_tensor *value;
 } constant;
 
-/* Numbers to compute with; shapes, axes and the like are wanted on the host. */
+/* Moves numbers to the device; shapes, axes and similar values are used on the host and stay there. */
 static mr_status *move_to_device(mr_device *d, mr_tensor **value)
 {
     mr_tensor *host = *value;
@@ -30,7 +30,7 @@ static mr_status *const_init(mr_make *m, void *state)
     if (t->dtype != dtype)
         st = mr_invalid("Type mismatch between value (%s) and dtype (%s)", mr_dtype_name(t->dtype),
                         mr_dtype_name(dtype));
-    else /* a header of our own: that of the attr may be in use elsewhere */
+    else /* a separate header: that of the attr may be used elsewhere */
         st = mr_tensor_view(t, dtype, t->rank, t->dims, &c->value);
     mr_tensor_unref(t);
     if (!st && m->device->accel && dtype == MR_FLOAT)

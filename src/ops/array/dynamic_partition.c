@@ -1,5 +1,5 @@
-/* ops/array/dynamic_partition.c -- rows dealt out and put together again: DynamicPartition,
- * DynamicStitch, ParallelDynamicStitch. */
+/* ops/array/dynamic_partition.c -- rows distributed to parts and merged again: DynamicPartition, DynamicStitch,
+ * ParallelDynamicStitch. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/index.h"
@@ -20,13 +20,13 @@ static mr_status *check_partitions(const mr_tensor *data, const mr_tensor *parti
                              MR_TENSOR_SHAPE(data), MR_TENSOR_SHAPE(partitions));
 }
 
-/* Row numbers sorted by partition, order kept; counts[p] of them belong to p. */
+/* Sorts row numbers by partition, keeping their order; counts[p] of them belong to p. */
 static void sort_by_partition(const mr_tensor *partitions, int n_parts, int64_t *counts, int64_t *rows)
 {
     const int32_t *p = partitions->data;
     for (int64_t i = 0; i < partitions->n; i++)
         counts[p[i]]++;
-    for (int64_t k = 0, at = 0; k < n_parts; k++) { /* counts become places, then counts again */
+    for (int64_t k = 0, at = 0; k < n_parts; k++) { /* counts become positions, then counts again */
         int64_t n = counts[k];
         counts[k] = at;
         at += n;
@@ -73,7 +73,7 @@ out:
     return st;
 }
 
-/* The shape begins with this prefix; both have a rank. */
+/* Checks that the shape begins with this prefix; both have a rank. */
 static mr_status *check_prefix(mr_infer *c, const mr_pshape *shape, const mr_pshape *prefix)
 {
     int64_t ignored;
@@ -96,7 +96,7 @@ static mr_status *partition_shape(mr_infer *c)
     return NULL;
 }
 
-/* The rows' own numbers dealt out in the same way say where each part's gradient belongs. */
+/* Partitioning the row numbers in the same way tells where each part's gradient belongs. */
 static void partition_backward(mr_grad *g)
 {
     int n = g->node->n_out;
@@ -163,7 +163,7 @@ static mr_status *check_stitch(mr_run *r, int i)
     return NULL;
 }
 
-/* One more than the largest index. */
+/* The number of rows of the result: the largest index plus one. */
 static mr_status *stitched_rows(mr_run *r, int64_t *out)
 {
     *out = 0;
@@ -180,13 +180,13 @@ static mr_status *stitched_rows(mr_run *r, int64_t *out)
     return NULL;
 }
 
-/* Later entries win: so first is found who writes each row, then every row is written once. */
+/* Later entries win. So the first pass finds the input that writes each row, then every row is written once. */
 typedef struct stitching {
     mr_run *r;
     mr_tensor *out;
     int64_t inner;
-    int64_t *place; /* the row of the input that goes there */
-    int32_t *owner; /* the input + 1; 0: nobody */
+    int64_t *place; /* the row of that input */
+    int32_t *owner; /* the input + 1; 0: none */
     mr_first_error failed;
 } stitching;
 
@@ -258,7 +258,7 @@ static mr_status *run_stitch(mr_run *r)
     return out->n ? stitch_rows(r, out, rows) : NULL;
 }
 
-/* What is behind the indices' dimensions of one input. */
+/* The dimensions of one input after those of its indices. */
 static mr_status *stitch_tail(mr_infer *c, int i, const mr_pshape **out)
 {
     const mr_pshape *indices = c->in[i], *data = c->in[c->n_in / 2 + i];
@@ -315,7 +315,7 @@ MR_OP(DynamicStitch,
         "d = PlaceholderWithDefault dtype=$T shape=?: [[1]]; : ([0], [1]), ([1], d) -> "
         "!INVALID_ARGUMENT Need data[0].shape[1:] = data[1].shape[1:]"));
 
-/* Of several rows for one place TensorFlow promises any; it is the last one here as well. */
+/* If several rows have the same index, TensorFlow may use any of them; here it is the last one. */
 MR_OP(ParallelDynamicStitch,
     .doc      = "rows put at their indices; of several for one place any one may count",
     .sig      = "indices: N * int32, data: N * T -> merged: T",

@@ -59,7 +59,7 @@ MR_OP(Fill,
 
 /* ---- ZerosLike, OnesLike ---- */
 
-/* Over the input's memory when it is free. */
+/* Uses the input's memory when it is free. */
 static mr_status *fill_like(mr_run *r, int value)
 {
     const mr_tensor *x = mr_in(r, 0);

@@ -56,7 +56,7 @@ static mr_status *gather_slices(mr_run *r, int axis, int batch)
     MR_TRY(gathered_shape(params, indices, axis, batch, &s));
     int64_t batches = mr_dims_product(indices->dims, 0, batch);
     int64_t outer = mr_dims_product(params->dims, batch, axis);
-    if (indices->n == 1 && batches * outer == 1) { /* one piece */
+    if (indices->n == 1 && batches * outer == 1) { /* contiguous */
         MR_TRY(mr_index_check(indices, "indices", n));
         return mr_share(r, 0, 0, mr_index_at(indices, 0) * inner, s.rank, s.dims);
     }
@@ -133,7 +133,7 @@ static mr_status *gather_v2_shape(mr_infer *c)
 
 /* ---- gradient ---- */
 
-/* Entries from `begin` on of a shape vector, `size` of them (-1: the rest). */
+/* `size` entries of a shape vector from `begin` on (-1: the rest). */
 static mr_out shape_part(mr_grad *g, mr_out v, mr_out begin, mr_out size)
 {
     mr_out b = mr_emit(g->s, "ExpandDims", begin, mr_const_i32(g->s, 0));
@@ -148,7 +148,7 @@ static mr_out as_int32(mr_grad *g, mr_out v)
                : mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}), v);
 }
 
-/* Along axis 0 the gradient is the rows themselves, with their numbers. */
+/* Along axis 0 the gradient is an IndexedSlices: the rows of dy with their row numbers. */
 static void rows_backward(mr_grad *g)
 {
     mr_out shape = mr_shape_of(g, mr_xi(g, 0));
@@ -165,7 +165,7 @@ static void rows_backward(mr_grad *g)
     mr_dxi_sparse(g, 0, mr_emit(g->s, "Reshape", mr_dyi(g, 0), rows), indices, shape);
 }
 
-/* Product of entries of a shape vector. */
+/* The product of entries of a shape vector. */
 static mr_out part_size(mr_grad *g, mr_out v, mr_out begin, mr_out size)
 {
     return mr_emit(g->s, "Prod", shape_part(g, v, begin, size), mr_const_i32(g->s, 0));
@@ -188,7 +188,7 @@ static sizes gather_sizes(mr_grad *g, mr_out shape, mr_out axis, int64_t batch_d
     };
 }
 
-/* Row numbers in [batch * n]: each batch's indices moved by where its rows begin. */
+/* Row numbers in [batch * n]: each batch's indices plus the number of its first row. */
 static mr_out flat_rows(mr_grad *g, sizes z)
 {
     mr_out zero = mr_const_i32(g->s, 0), one = mr_const_i32(g->s, 1);
@@ -199,7 +199,7 @@ static mr_out flat_rows(mr_grad *g, sizes z)
     return mr_emit(g->s, "Reshape", moved, mr_const_vec_i32(g->s, 1, (int32_t[]){-1}));
 }
 
-/* dy as [batch, k, outer, inner] summed by row number, and back to the order of params. */
+/* Sums dy as [batch, k, outer, inner] by row number, then restores the dimension order of params. */
 static void general_backward(mr_grad *g, mr_out axis, int64_t batch_dims)
 {
     mr_out shape = mr_shape_of(g, mr_xi(g, 0));

@@ -1,7 +1,7 @@
-/* ops/array/gather_nd.c -- slices by index tuples, taken and put together: GatherNd, ScatterNd.
+/* ops/array/gather_nd.c -- slices by index tuples, read and written: GatherNd, ScatterNd.
  *
- * The last dimension of indices holds tuples into the first k dimensions of a tensor.  A tuple is
- * turned into the number of a row of the rest, then both are about rows. */
+ * The last dimension of indices holds tuples into the first k dimensions of a tensor. A tuple is converted to the
+ * number of a row of the remaining dimensions, so that both ops work on rows. */
 #include "graph/grad.h"
 #include "ops/array/add_run.h"
 #include "ops/array/index.h"
@@ -66,7 +66,7 @@ static mr_status *gather_nd_shape(mr_infer *c)
     return NULL;
 }
 
-/* Indices in a type a shape can have. */
+/* Casts indices to a type that shapes can have. */
 static mr_out wide_indices(mr_grad *g, mr_out v)
 {
     return mr_out_type(v) != MR_INT16
@@ -112,7 +112,7 @@ typedef struct scatter {
     mr_add_run *add;
 } scatter;
 
-/* Columns begin..end of every row: rows that fall together are added in order, whoever does it. */
+/* Adds columns begin..end of every row. Rows with the same index are added in order, whichever thread does it. */
 static void add_columns(void *ctx, int64_t begin, int64_t end)
 {
     const scatter *s = ctx;

@@ -1,4 +1,4 @@
-/* ops/array/identity.c -- ops that hand their inputs on, sharing the buffer: Identity, IdentityN,
+/* ops/array/identity.c -- ops that pass their inputs through and share the buffer: Identity, IdentityN,
  * StopGradient, PreventGradient, EnsureShape. */
 #include "graph/grad.h"
 #include "graph/infer.h"

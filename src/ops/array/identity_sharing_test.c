@@ -1,5 +1,4 @@
-/* ops/array/identity_sharing_test.c -- which ops hand a buffer on instead of copying it, and which write
- * over one. */
+/* ops/array/identity_sharing_test.c -- which ops share a buffer instead of copying it, and which overwrite one. */
 #include "base/memory.h"
 #include "ops/kernel_fixture.h"
 #include "tests/harness/test.h"
@@ -9,7 +8,7 @@
 typedef struct call {
     mr_kernel_fixture b;
     int n_in, n_out;
-    mr_tensor *in[4]; /* kept by the caller too, so nothing may be overwritten */
+    mr_tensor *in[4]; /* the caller keeps references too, so nothing may be overwritten */
     mr_tensor *out[4];
 } call;
 
@@ -124,7 +123,7 @@ MR_TEST(concat_with_empty_pieces_hands_the_other_on)
     call_end(&c);
 }
 
-/* ---- writing over an input ---- */
+/* ---- overwriting an input ---- */
 
 MR_TEST(matrix_set_diag_writes_over_an_input_nobody_else_holds)
 {

@@ -1,11 +1,11 @@
-/* ops/array/immutable_const.c -- a constant whose value is the content of a file, as it lies in memory. */
+/* ops/array/immutable_const.c -- a constant whose value is the content of a file, in the format of memory. */
 #include "base/file.h"
 #include "graph/infer.h"
 #include "run/run.h"
 
 typedef struct constant {
     mr_mutex mu;
-    mr_tensor *value MR_GUARDED_BY(mu); /* read at the first run */
+    mr_tensor *value MR_GUARDED_BY(mu); /* read by the first run */
     bool ready;
 } constant;
 
@@ -38,14 +38,14 @@ static mr_status *read_value(mr_run *r, mr_tensor **out)
     MR_TRY(mr_node_get_shape(r->node, "shape", &shape));
     MR_TRY(mr_node_get_type(r->node, "dtype", &type));
     if (!mr_dtype_is_plain(type))
-        return mr_error(MR_UNIMPLEMENTED, "ImmutableConst of type %s", mr_dtype_name(type));
+        return mr_error(MR_UNIMPLEMENTED, "ImmutableConst does not support type %s", mr_dtype_name(type));
     if (!mr_pshape_full(shape))
         return mr_invalid("ImmutableConst: the shape %s must be fully defined", MR_PSHAPE_TEXT(shape));
     char *path = mr_strndup(region.p, region.n);
     MR_GO(mr_file_open(path, &f));
     int64_t n;
     size_t bytes = 0;
-    MR_GO(mr_shape_elements(shape->rank, shape->dims, &n)); /* compared before anything is allocated */
+    MR_GO(mr_shape_elements(shape->rank, shape->dims, &n)); /* checked before memory is allocated */
     if (!mr_size_mul((size_t)n, mr_dtype_size(type), &bytes) || bytes > mr_file_bytes(f))
         MR_GO(mr_invalid("ImmutableConst: %s has %llu bytes, fewer than a tensor of shape %s and type %s", path,
                          (unsigned long long)mr_file_bytes(f), MR_PSHAPE_TEXT(shape), mr_dtype_name(type)));

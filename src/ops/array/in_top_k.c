@@ -5,7 +5,7 @@
 #include "ops/array/index.h"
 #include "run/run.h"
 
-/* Fewer than k scores are greater than the target's; what is not finite decides against it. */
+/* True if fewer than k scores are greater than the target's; a score that is not finite makes it false. */
 static bool is_in(const float *scores, int64_t n, int64_t target, int64_t k)
 {
     int64_t better = 0;

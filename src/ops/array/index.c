@@ -1,4 +1,4 @@
-/* ops/array/index.c -- tensors of indices: reading, checking and following them. */
+/* ops/array/index.c -- tensors of indices: reading, checking and using them. */
 #include "ops/array/index.h"
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ static mr_status *bad_index(const mr_tensor *t, const char *what, int64_t i, int
                       (long long)mr_index_at(t, i), (long long)limit);
 }
 
-/* One comparison an element: a negative index is a very large unsigned one. */
+/* One comparison per element: a negative index is a very large unsigned number. */
 #define FIRST_BAD(T)                                                   \
     static int64_t first_bad_##T(const T *v, int64_t n, int64_t limit) \
     {                                                                  \
@@ -211,10 +211,10 @@ typedef struct gather {
     mr_first_error failed;
 } gather;
 
-/* Where the rows of a part of the work come from and go to. */
+/* The rows of a part of the work: where they come from and go to. */
 typedef struct stretch {
     const int64_t *rows;
-    int64_t n;      /* rows in it, all of one set */
+    int64_t n;      /* the number of rows, all of one set */
     int64_t dst, src; /* row numbers */
 } stretch;
 
@@ -238,7 +238,7 @@ static inline __attribute__((always_inline)) void copy_rows(const gather *c, str
     }
 }
 
-/* Strings and handles; a fresh tensor holds empty ones. */
+/* Copies strings and handles; a fresh tensor holds empty ones. */
 static mr_status *copy_objects(const gather *c, stretch s)
 {
     int64_t inner = c->g->inner;

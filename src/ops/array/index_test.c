@@ -1,5 +1,5 @@
-/* ops/array/index_test.c -- rows gathered on threads, the best found by sorting, StridedSlice
- * against Python's rule written plainly. */
+/* ops/array/index_test.c -- gathering rows on threads, TopKV2 against sorting, StridedSlice against Python's rule
+ * written plainly. */
 #include "ops/array/index.h"
 
 #include <stdlib.h>
@@ -59,7 +59,7 @@ MR_TEST(gather_on_threads_equals_a_plain_loop)
 
 /* ---- TopKV2 ---- */
 
-static const float *row_of; /* qsort has no argument for it */
+static const float *row_of; /* qsort has no context argument */
 
 static int by_value_then_place(const void *a, const void *b)
 {
@@ -99,8 +99,8 @@ MR_TEST(top_k_equals_sorting)
 
 /* ---- StridedSlice ---- */
 
-/* What range(n)[begin:end:stride] is, found by trying every step: a bound left out (open) is beyond
- * the last element in the direction of the stride. */
+/* range(n)[begin:end:stride], computed by trying every step: an omitted bound (open) is beyond the last element in
+ * the direction of the stride. */
 static int python_slice(int64_t n, int64_t begin, bool open_begin, int64_t end, bool open_end,
                         int64_t stride, int64_t *out)
 {
@@ -108,7 +108,7 @@ static int python_slice(int64_t n, int64_t begin, bool open_begin, int64_t end, 
     int count = 0;
     if (open_begin)
         at = stride > 0 ? 0 : n - 1;
-    while (stride > 0 && at < 0) /* a start before the first element moves to it */
+    while (stride > 0 && at < 0) /* a start before the first element becomes the first element */
         at = 0;
     while (stride < 0 && at > n - 1)
         at = n - 1;

@@ -2,8 +2,7 @@
  * InplaceSub, InplaceUpdate, DeepCopy, Empty, Snapshot, GuaranteeConst, _EagerConst,
  * _ParallelConcatStart, _ParallelConcatUpdate; and ParallelConcat, which is made of the last two.
  *
- * Here a value never changes under its readers: memory is written over only when nobody else holds
- * it. */
+ * Here a value never changes while others read it: memory is overwritten only when nobody else holds it. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "graph/infer.h"
@@ -40,7 +39,7 @@ static mr_status *change_row(mr_update_kind kind, mr_tensor *y, int64_t row, con
     return NULL;
 }
 
-/* Row numbers are taken modulo the rows there are, as TensorFlow does. */
+/* Row numbers are taken modulo the number of rows, as in TensorFlow. */
 static mr_status *change_rows(mr_run *r, mr_update_kind kind)
 {
     const mr_tensor *x = mr_in(r, 0), *i = mr_in(r, 1), *v = mr_in(r, 2);
@@ -74,7 +73,7 @@ MR_OP(InplaceSub, .doc = "x with v subtracted from rows i", INPLACE,
     .kernels = MR_KERNELS(MR_CPU_ONE(inplace_sub, MR_NUMBERS) MR_CPU_ONE(inplace_sub, MR_ALL_CODES)),
     .examples = MR_EXAMPLES("[[5, 6], [7, 8]], [0], [[1, 2]] -> [[4, 4], [7, 8]]"));
 
-/* ---- copies and room ---- */
+/* ---- copies and new tensors ---- */
 
 static mr_status *deep_copy(mr_run *r)
 {
@@ -90,7 +89,7 @@ MR_OP(DeepCopy,
     .kernels  = MR_KERNELS(MR_CPU_ANY(deep_copy)),
     .examples = MR_EXAMPLES("[1, 2] -> [1, 2]", "\"a\" -> \"a\"", "shape(0,2) -> shape(0,2)"));
 
-/* Zeros whether init is set or not: what memory held before is nobody's business. */
+/* Zeros whether init is set or not, so that old contents of memory are never exposed. */
 static mr_status *run_empty(mr_run *r)
 {
     mr_shape s;
@@ -138,7 +137,7 @@ MR_OP(_EagerConst,
     .sig      = "input: T -> output: T", .attrs = "T: type", .shape = mr_shape_same, .grad = mr_grad_identity,
     .kernels  = MR_KERNELS(MR_CPU_ANY(pass_input)), .examples = MR_EXAMPLES("[1, 0] -> [1, 0]"));
 
-/* ---- a tensor put together from rows ---- */
+/* ---- a tensor assembled from rows ---- */
 
 static mr_status *full_shape(const mr_node *n, const mr_pshape **out)
 {
@@ -176,7 +175,7 @@ static mr_status *parallel_concat(mr_run *r)
     for (int i = 0; i < r->n_in; i++) {
         const mr_tensor *v = mr_in(r, i);
         if (v->rank != s->rank || v->dims[0] != 1 || v->n != width)
-            return mr_invalid("input %d of shape %s is no row of %s", i, MR_TENSOR_SHAPE(v),
+            return mr_invalid("input %d of shape %s is not a row of %s", i, MR_TENSOR_SHAPE(v),
                               MR_PSHAPE_TEXT(s));
         MR_TRY(mr_tensor_try_copy_elements(out, i * width, v, 0, width));
     }
@@ -230,7 +229,7 @@ static mr_status *concat_update(mr_run *r)
     int64_t loc = *(const int64_t *)r->state;
     if (value->rank < 1 || value->rank != update->rank || update->dims[0] != 1 ||
         !mr_shape_eq(value->rank - 1, value->dims + 1, update->rank - 1, update->dims + 1))
-        return mr_invalid("update %s is no row of value %s", MR_TENSOR_SHAPE(update),
+        return mr_invalid("update %s is not a row of value %s", MR_TENSOR_SHAPE(update),
                           MR_TENSOR_SHAPE(value));
     if (loc < 0 || loc >= value->dims[0])
         return mr_invalid("loc %lld is not in [0, %lld)", (long long)loc,

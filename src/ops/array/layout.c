@@ -1,11 +1,11 @@
-/* ops/array/layout.c -- where elements lie, and tensors that are parts of others. */
+/* ops/array/layout.c -- positions of elements, and tensors that share a part of another's buffer. */
 #include "ops/array/layout.h"
 
 #include "ops/array/blit.h"
 
 #define SHARE_BYTES 512
 
-/* rows start..start+n of the flat tensor, under another shape. */
+/* A view of elements start..start+n of the flat tensor, with another shape. */
 static mr_status *share_elements(const mr_tensor *t, int64_t start, int64_t n, int rank, const int64_t *dims,
                                  mr_tensor **out)
 {
@@ -74,7 +74,7 @@ static mr_status *resolve_axis(int64_t axis, int rank, int *out)
 mr_status *mr_infer_position(int64_t axis, int rank, int *out)
 {
     if (axis < -rank || axis >= rank) {
-        int64_t too_small = axis < 0 ? -(axis + 1) : axis; /* the rank that is wanted, minus 1: it may be 2^63 */
+        int64_t too_small = axis < 0 ? -(axis + 1) : axis; /* the required rank minus 1: it may be 2^63 */
         return mr_invalid("Shape must be at least rank %llu but is rank %d", (unsigned long long)too_small + 1, rank);
     }
     *out = (int)(axis < 0 ? axis + rank : axis);

@@ -1,10 +1,10 @@
-/* ops/array/make_unique.c -- MakeUnique: the elements of a row made different from each other by their last bits. */
+/* ops/array/make_unique.c -- MakeUnique: makes the elements of a row different from each other in their last bits. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "run/run.h"
 
-/* As many low bits as the number of a column needs are replaced by it; a zero becomes the smallest normal number first,
- * so that the result is never zero nor denormal.  The sign stays. */
+/* Replaces the low bits by the column number, as many as the largest number needs. A zero first becomes the
+ * smallest normal number, so that the result is never zero or denormal. The sign is kept. */
 static uint32_t mark_column(uint32_t bits, uint32_t mask, uint32_t column)
 {
     if ((bits & 0x7fffffff) == 0)

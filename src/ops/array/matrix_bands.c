@@ -1,10 +1,10 @@
 /* ops/array/matrix_bands.c -- several diagonals of matrices at once: MatrixDiagV2 and V3,
  * MatrixDiagPartV2 and V3, MatrixSetDiagV2 and V3.
  *
- * Diagonal k of a matrix holds the elements (i, i + k); a band is those from `low` to `high`.  They
- * are stored one a row, `high` first, in rows as long as the longest of them; shorter ones stand to
- * the left or to the right in their row, as `align` says for those above and for those below the
- * main diagonal.  V2 is V3 with all to the left. */
+ * Diagonal k of a matrix holds the elements (i, i + k); a band is those from `low` to `high`.  Each diagonal is
+ * stored in one row, `high` first, and all rows have the length of the longest diagonal; `align` determines
+ * separately for those above and those below the main diagonal whether a shorter one is at the left or at the right
+ * of its row. V2 is V3 with all at the left. */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/array/blit.h"
@@ -42,7 +42,7 @@ typedef struct band {
 
 /* ---- the band ---- */
 
-/* From a scalar or a vector of one or two. */
+/* Reads the band from a scalar or from a vector of one or two elements. */
 static mr_status *band_of(const mr_tensor *k, band *b)
 {
     if (k->rank > 1)
@@ -68,7 +68,7 @@ static mr_status *check_index(const band *b, const char *which, int64_t k)
                       (long long)k, (long long)-b->rows, (long long)b->cols);
 }
 
-/* Of matrices whose sizes are known. */
+/* For matrices of known size: checks the indices and sets the length of the longest diagonal. */
 static mr_status *measure_band(band *b)
 {
     MR_TRY(check_index(b, "lower_diag_index", b->low));
@@ -77,7 +77,7 @@ static mr_status *measure_band(band *b)
     return NULL;
 }
 
-/* The blit between diagonal k of the matrices and its row: its length, and where both begin. */
+/* The copy between diagonal k of the matrices and its row: returns its length, and where both begin. */
 static int64_t diagonal_at(const band *b, int64_t k, int64_t *in_matrix, int64_t *in_rows)
 {
     int64_t n = MR_MIN(b->rows + MR_MIN(0, k), b->cols - MR_MAX(0, k));
@@ -115,7 +115,7 @@ static mr_status *fill_padding(mr_run *r, int padding, mr_tensor *out)
     return mr_blit_copy(r, &blit, out, 0, v, 0);
 }
 
-/* The shape of the diagonals: one alone has no dimension for their number. */
+/* The shape of the diagonals; a single one has no dimension for their number. */
 static mr_status *rows_shape(const band *b, int rank, const int64_t *dims, mr_shape *out)
 {
     mr_shape_set(out, rank - 2, dims);
@@ -156,7 +156,7 @@ static mr_status *diag_part(mr_run *r)
 
 /* ---- MatrixDiag ---- */
 
-/* -1: as many as are needed. */
+/* -1: as many rows or columns as the diagonals need. */
 static mr_status *matrix_sizes(band *b, int64_t rows, int64_t cols)
 {
     int64_t least_rows = b->longest - MR_MIN(b->high, 0),
@@ -274,7 +274,7 @@ static mr_status *diag_shape(mr_infer *c)
     return NULL;
 }
 
-/* Where k is not known, TensorFlow assumes one diagonal and so refuses bands; here the kernel checks them. */
+/* If k is not known, TensorFlow assumes one diagonal and so refuses bands; here the kernel checks them. */
 static mr_status *set_diag_shape(mr_infer *c)
 {
     const mr_pshape *x, *d, *ignored;

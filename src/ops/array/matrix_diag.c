@@ -9,7 +9,7 @@
 /* ---- the walk along all diagonals ---- */
 
 typedef struct diagonals {
-    int64_t batch, rows, cols, n; /* n: length of one */
+    int64_t batch, rows, cols, n; /* n: length of a diagonal */
 } diagonals;
 
 static diagonals diagonals_of(const mr_tensor *m)
@@ -18,7 +18,7 @@ static diagonals diagonals_of(const mr_tensor *m)
     return (diagonals){mr_dims_product(m->dims, 0, m->rank - 2), rows, cols, MR_MIN(rows, cols)};
 }
 
-/* From packed diagonals into matrices. */
+/* Copies packed diagonals into matrices. */
 static mr_status *put_diagonals(mr_run *r, diagonals d, mr_tensor *m, const mr_tensor *diag)
 {
     mr_blit b;
@@ -224,7 +224,7 @@ typedef struct band {
     int64_t lower, upper; /* negative: all */
 } band;
 
-/* What row r of all matrices, counted through, keeps: columns first to last - 1. */
+/* The columns that row r of all matrices, counted consecutively, keeps: first to last - 1. */
 static void band_of_row(const band *b, int64_t r, int64_t *first, int64_t *last)
 {
     int64_t i = r % b->d.rows, cols = b->d.cols;
@@ -233,7 +233,7 @@ static void band_of_row(const band *b, int64_t r, int64_t *first, int64_t *last)
     *last = MR_MAX(*first, *last);
 }
 
-/* Rows: zeros, the band, zeros. */
+/* Writes rows: zeros, the band, zeros. */
 static void write_band(void *ctx, int64_t begin, int64_t end)
 {
     const band *b = ctx;
@@ -259,7 +259,7 @@ static mr_status *check_band(const char *what, int64_t width, const char *of, in
                       of, (long long)n, (long long)width);
 }
 
-/* Strings and handles: outside of the band they stay as empty as they are made. */
+/* Strings and handles: elements outside the band keep their empty initial value. */
 static mr_status *copy_band(mr_run *r, band *b)
 {
     int64_t first, last;

@@ -1,15 +1,15 @@
-/* ops/array/mirror_pad.c -- a border that mirrors what is inside: MirrorPad, and its gradient.
+/* ops/array/mirror_pad.c -- a border that mirrors the inside of a tensor: MirrorPad, and its gradient.
  *
- * The border is made one dimension after another: when dimension d is done, whole slices of the
- * result can be copied into its border, corners and all.  The gradient does the same backwards: the
- * border of dimension d is added to the inside, then d is done with. */
+ * The border is written one dimension after another: for dimension d whole slices of the result are copied into its
+ * border, including the corners. The gradient does the reverse: the border of dimension d is added to the inside,
+ * then dropped. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/add_run.h"
 #include "ops/array/blit.h"
 #include "ops/array/pad.h"
 
-/* REFLECT leaves the edge element out, SYMMETRIC repeats it. */
+/* REFLECT skips the edge element, SYMMETRIC repeats it. */
 static mr_status *edge_offset(const mr_node *n, int *out)
 {
     mr_sv mode = MR_SV("");
@@ -18,7 +18,7 @@ static mr_status *edge_offset(const mr_node *n, int *out)
     return NULL;
 }
 
-/* The border must find enough inside to mirror. */
+/* The inside must be large enough for the border to mirror. */
 static mr_status *check_width(int64_t n, int64_t before, int64_t after, int offset)
 {
     if (before <= n - offset && after <= n - offset)
@@ -32,11 +32,11 @@ static mr_status *check_width(int64_t n, int64_t before, int64_t after, int offs
         (long long)before, (long long)after, (long long)n);
 }
 
-/* One side of the border of dimension d: element k of it (counted from inside) mirrors element k of
- * what is inside.  Dimensions before d are without their border, those behind d have it. */
+/* One side of the border of dimension d: element k of it (counted from inside) mirrors element k of the inside.
+ * Dimensions before d are without their border, those after d include it. */
 typedef struct side {
-    int64_t border, inside; /* of element 0, in elements of the padded tensor */
-    int64_t step; /* -1 or 1 times the stride of d: the way outwards; inwards is the other */
+    int64_t border, inside; /* position of element 0, in elements of the padded tensor */
+    int64_t step; /* -1 or 1 times the stride of d: the step outwards in the border; inside it is the opposite */
     int64_t n;
 } side;
 
@@ -104,7 +104,7 @@ static mr_status *run_mirror_pad(mr_run *r)
 
 /* ---- MirrorPadGrad ---- */
 
-/* Adds one side of d's border to what it mirrors, row by row. */
+/* Adds one side of d's border to the elements it mirrors, row by row. */
 static void fold_side(mr_tensor *t, const mr_pads *p, const int64_t *size, int d, const int64_t *to,
                       side s)
 {
@@ -132,7 +132,7 @@ static void fold_side(mr_tensor *t, const mr_pads *p, const int64_t *size, int d
     }
 }
 
-/* Paddings of a padded tensor x: size gets the sizes inside. */
+/* Reads the paddings of a padded tensor x; size gets the sizes without the border. */
 static mr_status *unpadded_sizes(const mr_tensor *x, mr_pads *p, int offset, int64_t *size)
 {
     for (int d = 0; d < x->rank; d++) {

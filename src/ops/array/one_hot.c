@@ -1,10 +1,10 @@
-/* ops/array/one_hot.c -- OneHot: a dimension in which one position is on. */
+/* ops/array/one_hot.c -- OneHot: adds a dimension in which one position is on. */
 #include "graph/infer.h"
 #include "ops/array/blit.h"
 #include "ops/array/index.h"
 #include "ops/array/layout.h"
 
-/* Where the new dimension goes in a result of `rank` dimensions. */
+/* The position of the new dimension in a result of `rank` dimensions. */
 static mr_status *hot_axis(const mr_node *n, int rank, int *out)
 {
     int64_t axis = 0;
@@ -25,7 +25,7 @@ static mr_status *check_values(mr_run *r)
     return NULL;
 }
 
-/* All off, then on where an index points inside. */
+/* Writes the off value everywhere, then the on value where an index is in range. */
 static mr_status *write_hot(mr_run *r, mr_tensor *out, int64_t depth, int64_t suffix)
 {
     const mr_tensor *indices = mr_in(r, 0), *on = mr_in(r, 2);

@@ -1,11 +1,12 @@
-/* ops/array/pack.c -- tensors stacked in a new dimension, and taken apart again: Pack, Unpack. */
+/* ops/array/pack.c -- tensors stacked along a new dimension, and unstacked again: Pack, Unpack. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
 #include "run/accel.h"
 
-/* The new dimension among the result's `rank`; errors differ between graphs that are made and steps that run. */
+/* The position of the new dimension among the result's `rank`. TensorFlow's errors differ between building a graph
+ * and running it. */
 static mr_status *stack_axis(const mr_node *n, int rank, bool runs, int *out)
 {
     int64_t axis = 0;
@@ -59,7 +60,7 @@ static mr_status *run_pack(mr_run *r)
     return NULL;
 }
 
-/* What is common to what two handles lead to; NULL: nothing, for they lead to values of different types. */
+/* What the types and shapes behind two handles have in common; NULL: nothing, because the types differ. */
 static const mr_handle_info *common_handle(mr_infer *c, const mr_handle_info *a, const mr_handle_info *b)
 {
     if (a->n != b->n)
@@ -79,7 +80,7 @@ static const mr_handle_info *common_handle(mr_infer *c, const mr_handle_info *a,
     return out;
 }
 
-/* Handles in a tensor, such as lists in a batch, lead to what is common to those that are known. */
+/* For a tensor of handles, such as a batch of lists: what the known handles have in common. */
 static void pack_handles(mr_infer *c)
 {
     const mr_handle_info *all = NULL;
@@ -104,7 +105,7 @@ static mr_status *pack_shape(mr_infer *c)
     if (s->rank < 0)
         return NULL;
     if (s->rank == MR_MAX_RANK)
-        return mr_invalid("a tensor of %d dimensions cannot get another", s->rank);
+        return mr_invalid("a tensor of %d dimensions cannot get another dimension", s->rank);
     MR_TRY(stack_axis(c->node, s->rank + 1, false, &axis));
     mr_pshape *out = mr_pshape_new(c->arena, s->rank + 1);
     for (int d = 0; d <= s->rank; d++)

@@ -61,11 +61,11 @@ typedef struct border {
     const mr_tensor *x;
     mr_tensor *out;
     int64_t to[MR_MAX_RANK];
-    const mr_tensor *scalar; /* what is written there, of one element */
+    const mr_tensor *scalar; /* the padding value, one element */
 } border;
 
-/* Writes the border in dimension d from `start` on, `size` wide: where the dimensions before are
- * within the input and those behind are anything.  So every border element is written once. */
+/* Writes the border of dimension d from `start` on, `size` wide, where the dimensions before d are within the input
+ * and those after d are arbitrary. So every border element is written once. */
 static mr_status *write_border(mr_run *r, border *b, int d, int64_t start, int64_t size)
 {
     int64_t at = start * b->to[d];
@@ -137,7 +137,7 @@ static mr_status *pad_v2_shape(mr_infer *c)
     return mr_pads_shape(c, 1);
 }
 
-/* The part of dy that was the input: from the first column of paddings on. */
+/* The part of dy that was the input: it starts at the first column of paddings. */
 static void pad_backward(mr_grad *g)
 {
     mr_out pads = mr_xi(g, 1);

@@ -6,13 +6,12 @@
 
 typedef struct mr_pads {
     int64_t before[MR_MAX_RANK], after[MR_MAX_RANK];
-    int64_t dims[MR_MAX_RANK]; /* of the padded tensor; not yet known to fit together */
+    int64_t dims[MR_MAX_RANK]; /* sizes of the padded tensor; their product is not checked yet */
 } mr_pads;
 
-/* INVALID_ARGUMENT when it does not fit x, or one is negative. */
+/* INVALID_ARGUMENT when the paddings do not fit x, or one is negative. */
 mr_status *mr_pads_read(const mr_tensor *x, const mr_tensor *paddings, mr_pads *out);
-/* The shape function: input 0 with the paddings of input 1 added (sign 1) or taken off (sign -1).
- */
+/* The shape function: input 0 with the paddings of input 1 added (sign 1) or removed (sign -1). */
 mr_status *mr_pads_shape(mr_infer *c, int sign);
 
 #endif

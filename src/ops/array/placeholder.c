@@ -1,8 +1,6 @@
-/* ops/array/placeholder.c -- values that are fed: Placeholder, PlaceholderV2,
- * PlaceholderWithDefault.
+/* ops/array/placeholder.c -- values that are fed: Placeholder, PlaceholderV2, PlaceholderWithDefault.
  *
- * A fed placeholder is cut out of the graph before the step, so its kernel runs only when a feed
- * was forgotten. */
+ * A fed placeholder is removed from the graph before the step, so its kernel runs only when a feed is missing. */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "run/run.h"
@@ -20,7 +18,7 @@ static mr_status *not_fed(mr_run *r)
                       r->node->name, dtype);
 }
 
-/* Graphs up to version 21 could not say "unknown shape" and wrote a scalar's shape for it. */
+/* Graphs up to version 21 could not express an unknown shape and wrote a scalar's shape instead. */
 static mr_status *placeholder_shape(mr_infer *c)
 {
     const mr_pshape *shape;
@@ -56,7 +54,7 @@ static mr_status *pass_input(mr_run *r)
     return NULL;
 }
 
-/* The attr alone: what is fed need not look like the default. */
+/* Uses only the attr: a fed value may have another shape than the default. */
 static mr_status *default_shape(mr_infer *c)
 {
     const mr_pshape *ignored;

@@ -1,4 +1,4 @@
-/* ops/array/print.c -- ops that show values to people: Assert, Print. */
+/* ops/array/print.c -- ops that print values: Assert, Print. */
 #include <stdio.h>
 
 #include "base/thread.h"
@@ -53,7 +53,7 @@ MR_OP(Assert,
 
 typedef struct printer {
     int64_t first_n, summarize;
-    int64_t printed; /* atomic; runs of this kernel so far, as long as they count */
+    int64_t printed; /* atomic; runs of this kernel so far, up to the limit */
 } printer;
 
 static mr_status *print_init(mr_make *m, void *state)
@@ -63,7 +63,7 @@ static mr_status *print_init(mr_make *m, void *state)
     return mr_node_get_int(m->node, "summarize", &p->summarize);
 }
 
-/* One write for one line, so that lines of several threads do not mix. */
+/* Each line is one write, so that lines of several threads do not mix. */
 static mr_status *print_line(mr_run *r)
 {
     const printer *p = r->state;

@@ -1,6 +1,6 @@
-/* ops/array/reshape.c -- the same elements under another shape: Reshape, Squeeze, ExpandDims.
+/* ops/array/reshape.c -- the same elements with another shape: Reshape, Squeeze, ExpandDims.
  *
- * The buffer is shared.  So the gradient is a reshape back. */
+ * The buffer is shared, and the gradient is a reshape back. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/layout.h"
@@ -12,11 +12,11 @@ static void reshape_backward(mr_grad *g)
 
 /* ---- Reshape ---- */
 
-/* A requested shape with at most one size left open. */
+/* A requested shape with at most one unknown size. */
 typedef struct request {
     mr_shape *shape;
-    int open;        /* where -1 stands, or -1 */
-    int64_t product; /* of the sizes that are not 0 and not open */
+    int open;        /* the index of the size -1, or -1 */
+    int64_t product; /* of the sizes that are neither 0 nor unknown */
     bool has_zero;
 } request;
 
@@ -36,7 +36,7 @@ static mr_status *read_size(request *q, int d, int64_t size)
     return mr_shape_push(q->shape, size);
 }
 
-/* With a 0 among the sizes the open one is found as if all zeros were left out on both sides. */
+/* If one of the sizes is 0, the unknown size is computed as if all zeros were removed on both sides. */
 static mr_status *fill_open(request *q, const mr_tensor *t)
 {
     int64_t n = 1;
@@ -73,7 +73,7 @@ static mr_status *run_reshape(mr_run *r)
     return mr_run_reshape(r, 0, 0, shape.rank, shape.dims);
 }
 
-/* Known sizes multiplied; *unknown counts the others, *last is where the last of those stands. */
+/* Multiplies the known sizes; *unknown is the number of the others, *last the index of the last one. */
 static mr_status *known_product(const mr_pshape *s, int64_t *product, int *unknown, int *last)
 {
     *product = 1;
@@ -159,7 +159,7 @@ static mr_status *squeeze_init(mr_make *m, void *state)
     return NULL;
 }
 
-/* Marks the named dimensions, counted from either end. */
+/* Marks the given dimensions, counted from either end. */
 static mr_status *mark_squeezed(int n, const int64_t *which, int rank, bool *marked)
 {
     memset(marked, 0, (size_t)rank);
@@ -214,7 +214,7 @@ static mr_status *squeeze_shape(mr_infer *c)
         if (marked[d] && x->dims[d] >= 0 && x->dims[d] != 1)
             return cannot_squeeze(d, x->dims[d]);
         if (which->n == 0 && x->dims[d] < 0)
-            return NULL; /* it may be 1, so the rank is open */
+            return NULL; /* it may be 1, so the rank is unknown */
         if (!marked[d] && (which->n > 0 || x->dims[d] != 1))
             dims[rank++] = x->dims[d];
     }
@@ -284,7 +284,7 @@ static mr_status *expand_dims_shape(mr_infer *c)
     if (x->rank < 0)
         return NULL;
     if (x->rank == MR_MAX_RANK)
-        return mr_invalid("a tensor of %d dimensions cannot get another", x->rank);
+        return mr_invalid("a tensor of %d dimensions cannot get another dimension", x->rank);
     mr_pshape *out = mr_pshape_new(c->arena, x->rank + 1);
     c->out[0] = out;
     if (!value)

@@ -1,4 +1,4 @@
-/* ops/array/resize.c -- what the resizing ops share. */
+/* ops/array/resize.c -- reads the arguments of the resizing ops. */
 #include "ops/array/resize.h"
 
 mr_status *mr_resize_size(mr_run *r, int i, int64_t *h, int64_t *w)
@@ -14,8 +14,8 @@ mr_status *mr_resize_size(mr_run *r, int i, int64_t *h, int64_t *w)
     return NULL;
 }
 
-/* One step of the resized image, in pixels of the original.  With corners aligned the outermost
- * pixels' centers fall together, so there is one step less than pixels. */
+/* The distance between pixels of the resized image, in pixels of the original. With aligned corners the centers of
+ * the outermost pixels coincide, so there is one step less than pixels. */
 static float scale_of(int64_t in, int64_t out, bool align_corners)
 {
     return align_corners && out > 1 ? (float)(in - 1) / (float)(out - 1) : (float)in / (float)out;

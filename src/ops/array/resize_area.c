@@ -1,6 +1,7 @@
-/* ops/array/resize_area.c -- ResizeArea: each pixel of the result is the mean of what it covers of the original.
+/* ops/array/resize_area.c -- ResizeArea: each pixel of the result is the mean of the area that it covers in the
+ * original.
  *
- * It covers a rectangle whose sides need not fall between pixels: a pixel at the edge counts by the part that is covered.
+ * The area is a rectangle whose sides may cross pixels: a pixel at its edge counts by the part that is covered.
  * Weights and sums are floats, in TensorFlow's order. */
 #include <math.h>
 
@@ -8,9 +9,9 @@
 #include "ops/array/resize.h"
 #include "ops/image/pixels.h"
 
-typedef struct span { /* what one row or column of the result covers */
+typedef struct span { /* the area that one row or column of the result covers */
     float from, to;
-    int64_t first, end; /* pixels touched; with corners aligned the last may lie outside */
+    int64_t first, end; /* pixels touched; with aligned corners the last may be outside */
     float size;         /* of a whole step */
 } span;
 
@@ -20,7 +21,7 @@ static span covered_span(int64_t i, float scale)
     return (span){from, to, (int64_t)floorf(from), (int64_t)ceilf(to), scale};
 }
 
-/* How much of pixel i is covered. */
+/* The part of pixel i that is covered. */
 static float covered_part(const span *s, int64_t i)
 {
     float at = (float)i;
@@ -52,7 +53,7 @@ static void add_pixels(const job *j, const float *image, const span *rows, const
     }
 }
 
-/* Rows begin..end of the results of all images, counted through. */
+/* Computes rows begin..end, counted over the results of all images. */
 static void make_rows(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;

@@ -1,9 +1,9 @@
 /* ops/array/resize_bicubic.c -- ResizeBicubic, and its gradient.
  *
- * A pixel of the result is made of 4 x 4 pixels of the original, weighted by a cubic along each side.  As TensorFlow does,
- * the place between two pixels is rounded to 1/1024 first.  With half_pixel_centers the cubic is that of Keys (a = -0.5) and
- * pixels outside of the image count for nothing, the others for more instead; else a = -0.75 and the pixels at the edge
- * are repeated. */
+ * A pixel of the result is a weighted sum of 4 x 4 pixels of the original, with a cubic along each side. As in
+ * TensorFlow, the position between two pixels is rounded to 1/1024 first. With half_pixel_centers the cubic is that
+ * of Keys (a = -0.5), pixels outside the image are ignored and the weights of the others are scaled up; otherwise a
+ * = -0.75 and the pixels at the edge are repeated. */
 #include <float.h>
 #include <math.h>
 
@@ -15,7 +15,7 @@
 
 #define STEPS 1024
 
-typedef struct place { /* what one row or column of the result is made of */
+typedef struct place { /* the four source rows or columns of one row or column of the result */
     int64_t index[4];
     float weight[4];
 } place;
@@ -33,7 +33,7 @@ static float far_weight(double a, int64_t step)
     return (float)(((a * x - 5 * a) * x + 8 * a) * x - 4 * a);
 }
 
-/* Leaves out what is outside of the image and lets the rest make up for it. */
+/* Ignores pixels outside the image and scales the other weights to a sum of 1. */
 static void drop_outside(place *p, int64_t first)
 {
     float sum = 0;
@@ -62,7 +62,7 @@ static place find_source(const mr_resize *z, int64_t i, float scale, int64_t n)
     return p;
 }
 
-/* The places of all rows, then of all columns. */
+/* Finds the sources of all rows, then of all columns. */
 static mr_status *find_all(const mr_run *r, const mr_resize *z, place **out)
 {
     size_t n = (size_t)z->out_h + (size_t)z->out_w;
@@ -78,13 +78,13 @@ static mr_status *find_all(const mr_run *r, const mr_resize *z, place **out)
 typedef struct job {
     mr_resize z;
     const place *rows, *cols;
-    const float *x; /* what is read: the images, or the gradients of the resized ones */
+    const float *x; /* the input: the images, or the gradients of the resized ones */
     void *out;
 } job;
 
 /* ---- forward ---- */
 
-/* One row of the result from four of the original: first down the columns, then along the row. */
+/* Computes one row of the result from four of the original: first down the columns, then along the row. */
 static void make_row(const job *j, const float *const in[4], const place *y, float *out)
 {
     int64_t ch = j->z.channels;
@@ -103,7 +103,7 @@ static void make_row(const job *j, const float *const in[4], const place *y, flo
     }
 }
 
-/* Rows begin..end of the results of all images, counted through. */
+/* Computes rows begin..end, counted over the results of all images. */
 static void make_rows(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
@@ -178,7 +178,7 @@ MR_OP(ResizeBicubic,
 
 /* ---- gradient ---- */
 
-/* Sends the gradient of every pixel of the images begin..end back to the 16 it was made of. */
+/* Adds the gradient of every pixel of images begin..end to the 16 pixels it was computed from. */
 #define ADD_IMAGES(E, T, number, S, C, ...)                                                            \
     static void add_images_##T(void *ctx, int64_t begin, int64_t end)                                  \
     {                                                                                                  \

@@ -1,8 +1,8 @@
 /* ops/array/resize_bilinear.c -- ResizeBilinear, and its gradient.
  *
- * Along each side a pixel of the result lies between two of the original, `lower` and `upper`, a
- * part `lerp` of the way.  These are found once for all rows and columns; then a row of the result
- * is made from two rows of the original.  The gradient sends each pixel back to the same four. */
+ * Along each side a pixel of the result is between two of the original, `lower` and `upper`, at the fraction `lerp`
+ * of the distance. These are computed once for all rows and columns; then a row of the result is computed from two
+ * rows of the original. The gradient adds each pixel to the same four. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -24,7 +24,7 @@ static between find_source(const mr_resize *z, int64_t i, float scale, int64_t n
     return b;
 }
 
-/* The places of all rows, then of all columns. */
+/* Finds the sources of all rows, then of all columns. */
 static mr_status *find_all(const mr_run *r, const mr_resize *z, between **out)
 {
     size_t n = (size_t)z->out_h + (size_t)z->out_w;
@@ -46,7 +46,7 @@ typedef struct job {
     mr_tensor *out;
 } job;
 
-/* Rows begin..end of the results of all images, counted through. */
+/* Computes rows begin..end, counted over the results of all images. */
 #define RESIZE_ROWS(E, name, number, S, C, ...)                                              \
     static void rows_##name(void *ctx, int64_t begin, int64_t end)                           \
     {                                                                                        \
@@ -158,7 +158,7 @@ static void add_image(const job *j, const float *dy, float *sums)
     }
 }
 
-/* Images begin..end.  x is the float sums here, out the result. */
+/* Images begin..end. Here x holds the float sums and out is the result. */
 static void add_images(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;

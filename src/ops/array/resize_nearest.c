@@ -1,6 +1,6 @@
 /* ops/array/resize_nearest.c -- ResizeNearestNeighbor, and its gradient.
  *
- * A pixel of the result is a copy of one of the original; its gradient goes back there. */
+ * A pixel of the result is a copy of one of the original; its gradient is added to that one. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -16,7 +16,7 @@ static int64_t nearest_source(const mr_resize *z, int64_t i, float scale, int64_
     return MR_MAX(0, MR_MIN(place, n - 1));
 }
 
-/* The places of all rows, then of all columns. */
+/* Finds the sources of all rows, then of all columns. */
 static mr_status *find_all(const mr_run *r, const mr_resize *z, int64_t **out)
 {
     size_t n = (size_t)z->out_h + (size_t)z->out_w;
@@ -32,7 +32,7 @@ static mr_status *find_all(const mr_run *r, const mr_resize *z, int64_t **out)
 typedef struct job {
     mr_resize z;
     const int64_t *rows, *cols;
-    const mr_tensor *x; /* what is read: the images, or the gradients of the resized ones */
+    const mr_tensor *x; /* the input: the images, or the gradients of the resized ones */
     mr_tensor *out;
     mr_add_run *add;
 } job;
@@ -71,7 +71,7 @@ static mr_status *run_resize(mr_run *r)
     return NULL;
 }
 
-/* The original's height and width: what the gradient is to have. */
+/* The original's height and width, which the gradient must have. */
 static mr_out image_size(mr_grad *g)
 {
     mr_out shape = mr_shape_of(g, mr_xi(g, 0));

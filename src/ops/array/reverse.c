@@ -1,4 +1,4 @@
-/* ops/array/reverse.c -- ReverseV2, Reverse: dimensions walked backwards. */
+/* ops/array/reverse.c -- ReverseV2, Reverse: reverses dimensions. */
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"

@@ -1,4 +1,4 @@
-/* ops/array/reverse_sequence.c -- ReverseSequence: of each batch the first elements of a sequence backwards. */
+/* ops/array/reverse_sequence.c -- ReverseSequence: reverses the first elements of each sequence in a batch. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/blit.h"
@@ -41,7 +41,7 @@ static mr_status *check_lengths(const mr_tensor *x, const mr_tensor *lengths, co
     return NULL;
 }
 
-/* n elements of one batch's sequences from `at` on, forwards or backwards. */
+/* Copies n elements of one batch's sequences from `at` on, forwards or backwards. */
 static mr_status *move_part(mr_run *r, const mr_tensor *x, mr_tensor *out, const dims_of *s,
                             int64_t batch, int64_t at, int64_t n, bool back)
 {

@@ -1,14 +1,12 @@
-/* ops/array/roll.c -- Roll: elements shifted along dimensions, those that fall out coming in at the
- * other end.
+/* ops/array/roll.c -- Roll: shifts elements along dimensions; those that leave at one end enter at the other.
  *
- * Along one dimension a roll is two blocks that change places; several dimensions are rolled one
- * after the other. */
+ * Along one dimension a roll exchanges two blocks; several dimensions are rolled one after the other. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
 
-/* How far each dimension is rolled, in [0, its size). */
+/* The shift of each dimension, in [0, its size). */
 static mr_status *read_shifts(const mr_tensor *x, const mr_tensor *shift, const mr_tensor *axis,
                               int64_t *out)
 {
@@ -37,7 +35,7 @@ static mr_status *read_shifts(const mr_tensor *x, const mr_tensor *shift, const 
     return NULL;
 }
 
-/* n slices along dimension d, from slice `from` on to slice `to` on. */
+/* Copies n slices along dimension d, from slice `from` on to slice `to` on. */
 static mr_status *move_slices(mr_run *r, mr_tensor *dst, const mr_tensor *src, int d, int64_t from,
                               int64_t to, int64_t n)
 {
@@ -58,7 +56,7 @@ static mr_status *roll_one(mr_run *r, mr_tensor *dst, const mr_tensor *src, int 
     return move_slices(r, dst, src, d, n - by, 0, by);
 }
 
-/* Rolls from input to output, or to a tensor that the next roll starts from. */
+/* Rolls from the input to the output, through temporary tensors if there are several rolls. */
 static mr_status *roll_all(mr_run *r, const int64_t *shifts, int n_rolls)
 {
     const mr_tensor *x = mr_in(r, 0);

@@ -1,5 +1,4 @@
-/* ops/array/shape.c -- ops that tell about a shape and never look at data: Shape, ShapeN, Size,
- * Rank. */
+/* ops/array/shape.c -- ops that compute with a shape and never read data: Shape, ShapeN, Size, Rank. */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "run/run.h"

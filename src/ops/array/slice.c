@@ -1,12 +1,11 @@
-/* ops/array/slice.c -- Slice: a block of a tensor.  Where it lies in one piece it shares the
- * buffer. */
+/* ops/array/slice.c -- Slice: a block of a tensor. A contiguous block shares the buffer. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
 #include "run/accel.h"
 
-/* The block as wanted: size -1 is "to the end". */
+/* Checks one dimension of the block; size -1 means "to the end". */
 static mr_status *check_dim(int d, int64_t n, int64_t begin, int64_t *size)
 {
     if (begin < 0 || begin > n)
@@ -60,7 +59,7 @@ static mr_status *run_slice(mr_run *r)
 
 /* ---- shape ---- */
 
-/* One dimension, as far as its size n (-1: unknown) and the constants tell. */
+/* Infers one dimension, as far as its size n (-1: unknown) and the constants determine it. */
 static mr_status *infer_dim(int d, int64_t n, const mr_tensor *begin, int64_t size, int64_t *out)
 {
     *out = -1;
@@ -94,7 +93,7 @@ static mr_status *slice_shape(mr_infer *c)
         return NULL;
     mr_pshape *out = mr_pshape_new(c->arena, (int)rank);
     c->out[0] = out;
-    /* Sizes known in part serve too, but there -1 may be "unknown" as well as "to the end". */
+    /* Partly known sizes are used too, but there -1 may mean "unknown" as well as "to the end". */
     if (!exact)
         MR_TRY(mr_infer_shape_value(c, 2, &size));
     for (int d = 0; d < rank; d++) {

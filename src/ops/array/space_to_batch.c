@@ -1,10 +1,10 @@
 /* ops/array/space_to_batch.c -- blocks of space as batches: SpaceToBatchND, BatchToSpaceND, and the older
  * SpaceToBatch and BatchToSpace of images with square blocks.
  *
- * Space is [batch, s1 .. sM, rest], padded to p1 .. pM, multiples of the blocks b1 .. bM.  Position
- * (i1 b1 + o1, ..) of the padded space is position (i1, ..) of the batch with number (o1 .. oM) *
- * batch + n.  Both ops move the same elements, one way or the other; without padding that is one
- * walk, otherwise one for each (o1 .. oM), over those i that lie inside. */
+ * Space is [batch, s1 .. sM, rest], padded to p1 .. pM, multiples of the blocks b1 .. bM.  Position (i1 b1 + o1,
+ * ..) of the padded space is position (i1, ..) of the batch with number (o1 .. oM) * batch + n.  Both ops move the
+ * same elements, in opposite directions; without padding one walk does it, otherwise one walk for each (o1 .. oM),
+ * over the i that are inside. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/blit.h"
@@ -52,8 +52,8 @@ static mr_status *read_blocks(int rank, const mr_tensor *shape, const mr_tensor 
     return NULL;
 }
 
-/* One dimension of the result from the same one of the input (-1: unknown).  Both ops know these
- * sizes: padded space is count * block, space is that without `before` and `after`. */
+/* One dimension of the result from the same dimension of the input (-1: unknown). For both ops the padded space is
+ * count * block, and the space is that without `before` and `after`. */
 static mr_status *space_to_count(int d, int64_t space, int64_t block, int64_t before, int64_t after,
                                  int64_t *count)
 {
@@ -89,7 +89,7 @@ typedef struct mover {
     mr_tensor *out;
     const mr_tensor *in;
     int64_t batch, rest;
-    int64_t space_stride[MR_MAX_RANK + 1], batch_stride[MR_MAX_RANK + 1]; /* [0]: of the batch */
+    int64_t space_stride[MR_MAX_RANK + 1], batch_stride[MR_MAX_RANK + 1]; /* [0]: stride of the batch */
 } mover;
 
 static void strides_of(const blocks *b, const int64_t *sizes, int64_t rest, int64_t *out)
@@ -128,7 +128,7 @@ static mr_status *move_whole(const mover *m)
     return run_walk(m, &w, 0, 0);
 }
 
-/* The elements at one offset within all blocks; number counts the offsets. */
+/* Moves the elements at one offset within all blocks; number is the index of the offset. */
 static mr_status *move_offset(const mover *m, const int64_t *offset, int64_t number)
 {
     const blocks *b = m->b;
@@ -220,7 +220,7 @@ static mr_status *to_space(mr_run *r, const mr_tensor *block, const mr_tensor *c
 static mr_status *run_space_to_batch(mr_run *r) { return to_batch(r, mr_in(r, 1), mr_in(r, 2)); }
 static mr_status *run_batch_to_space(mr_run *r) { return to_space(r, mr_in(r, 1), mr_in(r, 2)); }
 
-/* The older forms: [batch, height, width, depth] and one size of block. */
+/* The older ops: [batch, height, width, depth] and one block size. */
 static mr_status *run_images(mr_run *r, mr_status *(*run)(mr_run *, const mr_tensor *, const mr_tensor *))
 {
     int64_t size = *(const int64_t *)r->state;
@@ -239,7 +239,7 @@ static mr_status *images_init(mr_make *m, void *state) { return mr_node_get_int(
 
 /* ---- shapes ---- */
 
-/* The batch size of the result, as TensorFlow's shape function finds it: block by block. */
+/* The batch size of the result, computed block by block as in TensorFlow's shape function. */
 static mr_status *infer_batch(bool to_batch, int m, const mr_tensor *block, int64_t n, int64_t *out)
 {
     for (int d = 0; d < m; d++) {
@@ -265,7 +265,7 @@ static mr_status *infer_space(bool to_batch, int64_t n, int64_t block, int64_t b
     return mr_infer_subtract(n, after, out);
 }
 
-/* dims: 1 + m sizes of the result.  block and pads are NULL where they are not known, but what is known is checked. */
+/* dims: 1 + m sizes of the result. block and pads are NULL where they are not known; known values are checked. */
 static mr_status *infer_blocks(bool to_batch, const mr_pshape *x, int m, const mr_tensor *block,
                                const mr_tensor *pads, int64_t *dims)
 {
@@ -285,7 +285,7 @@ static mr_status *infer_blocks(bool to_batch, const mr_pshape *x, int m, const m
     return NULL;
 }
 
-/* TensorFlow refuses a block_shape whose size is not known; here the kernel checks it. */
+/* TensorFlow refuses a block_shape of unknown size; here the kernel checks it. */
 static mr_status *blocks_shape(mr_infer *c, bool to_batch)
 {
     const mr_pshape *x = NULL, *pads = NULL;

@@ -7,7 +7,7 @@
 #include "ops/array/layout.h"
 #include "run/accel.h"
 
-/* Where the dimensions stand in a layout. */
+/* The positions of the dimensions in a layout. */
 typedef struct layout {
     int rank, c, h, w;
     bool split; /* NCHW_VECT_C: the last dimension holds 4 channels of each group that c counts */
@@ -29,7 +29,7 @@ static mr_status *read_attrs(const mr_node *n, layout *l, int64_t *block)
     return NULL;
 }
 
-/* The other shape, with the messages of TensorFlow's shape functions; sizes of -1 are unknown and stay so. */
+/* Converts a shape, with the messages of TensorFlow's shape functions; sizes of -1 are unknown and stay unknown. */
 static mr_status *convert_shape(bool to_depth, const layout *l, int64_t b, const int64_t *in, int64_t *out)
 {
     for (int d = 0; d < l->rank; d++)
@@ -43,7 +43,7 @@ static mr_status *convert_shape(bool to_depth, const layout *l, int64_t b, const
     return (to_depth ? mr_infer_multiply : mr_infer_divide)(in[l->c], b * b, &out[l->c]);
 }
 
-/* What a kernel says of sizes that do not fit, which it may be the first to see. */
+/* The kernel's errors for sizes that are not divisible; shape inference may not have known them. */
 static mr_status *check_divisible(bool to_depth, const layout *l, int64_t b, const int64_t *in)
 {
     if (to_depth && (in[l->h] % b != 0 || in[l->w] % b != 0))

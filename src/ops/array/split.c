@@ -1,7 +1,6 @@
-/* ops/array/split.c -- a tensor cut along a dimension: Split, SplitV.
+/* ops/array/split.c -- splits a tensor along a dimension: Split, SplitV.
  *
- * Parts that lie in one piece (dimension 0, or only sizes of 1 before it) share the input's buffer.
- */
+ * Contiguous parts (dimension 0, or only sizes of 1 before it) share the input's buffer. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/blit.h"
@@ -9,7 +8,7 @@
 #include "run/accel.h"
 #include "run/scratch.h"
 
-/* Output i is `size` elements of the axis from `start` on. */
+/* Sets output i to `size` elements of the axis from `start` on. */
 static mr_status *cut_part(mr_run *r, int in, int i, int axis, int64_t start, int64_t size)
 {
     const mr_tensor *x = mr_in(r, in);
@@ -66,7 +65,7 @@ static mr_status *run_split(mr_run *r)
     return NULL;
 }
 
-/* The axis when it is known, else -1; a rank that is known bounds it. */
+/* The axis if it is known, else -1; a known rank limits it. */
 static mr_status *known_axis(mr_infer *c, int in, int rank, int *out)
 {
     int64_t axis;
@@ -104,7 +103,7 @@ static mr_status *split_shape(mr_infer *c)
     return NULL;
 }
 
-/* The gradients of all parts, put together again. */
+/* Concatenates the gradients of all parts. */
 static mr_out join_gradients(mr_grad *g, mr_out axis)
 {
     int n = g->node->n_out;
@@ -147,8 +146,8 @@ MR_OP(Split,
 
 /* ---- SplitV ---- */
 
-/* Finds the size written as -1 and checks that all of the axis is used.  n entries, total the axis.
- */
+/* Computes the size written as -1 and checks that the whole axis is used. There are n sizes; total is the size of
+ * the axis. */
 static mr_status *resolve_sizes(int64_t *sizes, int n, int64_t total)
 {
     int open = -1;
@@ -199,7 +198,7 @@ out:
     return st;
 }
 
-/* The sizes of the parts; -1 where they cannot be told. */
+/* The sizes of the parts; -1 where they are unknown. */
 static mr_status *known_sizes(mr_infer *c, int64_t total, int64_t *sizes)
 {
     const mr_tensor *t = mr_infer_const(c, 1);

@@ -9,7 +9,7 @@
 
 /* ---- StridedSlice ---- */
 
-/* The ranges name one piece of memory, from *start on. */
+/* True if the ranges select one contiguous piece of memory, from *start on. */
 static bool one_piece(const mr_slicing *s, const int64_t *dims, const int64_t *strides,
                       int64_t *start)
 {
@@ -57,7 +57,7 @@ static mr_status *run_strided_slice(mr_run *r)
     return NULL;
 }
 
-/* The vectors must be of one length, which may be known before their values are. */
+/* The vectors must have the same length, which may be known before their values are. */
 static mr_status *check_lengths(mr_infer *c)
 {
     const mr_pshape *s = c->in[1], *ignored;
@@ -80,7 +80,7 @@ static mr_status *strided_slice_shape(mr_infer *c)
     return NULL;
 }
 
-/* An index vector in a type that StridedSliceGrad takes. */
+/* Casts an index vector to a type that StridedSliceGrad accepts. */
 static mr_out wide_index(mr_grad *g, mr_out v)
 {
     return mr_out_type(v) != MR_INT16
@@ -162,7 +162,7 @@ static mr_status *run_strided_slice_grad(mr_run *r)
         return mr_invalid("shape of dy was %s instead of %s", MR_TENSOR_SHAPE(dy),
                           MR_SHAPE_TEXT(s.shape.rank, s.shape.dims));
     mr_dims_strides(shape.rank, shape.dims, strides);
-    if (dy->n == n && one_piece(&s, shape.dims, strides, &start)) /* all of it, in order */
+    if (dy->n == n && one_piece(&s, shape.dims, strides, &start)) /* a contiguous piece */
         return mr_run_reshape(r, 4, 0, shape.rank, shape.dims);
     start = mr_slicing_walk(&s, strides, false, &b);
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &out));

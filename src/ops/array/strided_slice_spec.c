@@ -1,10 +1,9 @@
-/* ops/array/strided_slice_spec.c -- x[a:b:c, ..., d] worked out.
+/* ops/array/strided_slice_spec.c -- resolves x[a:b:c, ..., d].
  *
- * The entries of begin, end and strides are the items between Python's brackets.  An item stands
- * for one dimension of the input, or for none (a new axis), or for as many as are left (the
- * ellipsis; one stands at the end when none is written).  The items are laid out over the
- * dimensions first, each with what is needed to know its range; then the ranges are cut to the
- * sizes. */
+ * The entries of begin, end and strides are the items between Python's brackets. An item covers one dimension of
+ * the input, or none (a new axis), or all remaining ones (the ellipsis; one is implied at the end when none is
+ * written). First the items are assigned to dimensions, each with the data needed for its range; then the ranges
+ * are limited to the sizes. */
 #include "base/memory.h"
 #include "ops/array/index.h"
 #include "ops/array/strided_slice.h"
@@ -26,10 +25,10 @@ static mr_status *read_masks(const mr_node *n, masks *m)
 
 static bool has_bit(int64_t mask, int i) { return (uint64_t)mask >> i & 1; }
 
-/* What an item says of one dimension. */
+/* What an item means for one dimension. */
 typedef struct item {
-    bool known;           /* begin and end are */
-    bool no_begin, no_end; /* from the one end, to the other */
+    bool known;           /* begin and end are known */
+    bool no_begin, no_end; /* from the first element, to the last */
     bool shrink;
     int64_t begin, end, stride;
 } item;
@@ -40,7 +39,7 @@ typedef struct parse {
     const mr_tensor *begin, *end, *strides;
     masks m;
     int n;    /* items */
-    int used; /* dimensions of the input laid out so far */
+    int used; /* dimensions of the input assigned so far */
     mr_slicing *out;
     item items[MR_MAX_RANK];
 } parse;
@@ -58,10 +57,9 @@ static mr_status *check_vectors(const parse *p)
     return NULL;
 }
 
-/* ---- laying out ---- */
+/* ---- assigning items to dimensions ---- */
 
-/* Appends a dimension to the result; its size is filled in later, from range `from` (-1: it is 1).
- */
+/* Appends a dimension to the result; its size is set later, from range `from` (-1: it is 1). */
 static mr_status *push_result(parse *p, int from)
 {
     return mr_shape_push(&p->out->shape, from);
@@ -95,7 +93,7 @@ static mr_status *lay_item(parse *p, int i)
     return NULL;
 }
 
-/* How many dimensions the ellipsis at item i covers: those no other item takes. */
+/* The number of dimensions that the ellipsis at item i covers: those that no other item takes. */
 static int ellipsis_width(const parse *p, int i)
 {
     int taken = p->used;
@@ -125,8 +123,8 @@ static mr_status *lay_out(parse *p)
 
 /* ---- ranges ---- */
 
-/* A bound as Python reads it: counted from the end when negative, then kept within what can be
- * reached walking in the direction of the stride. */
+/* A bound as in Python: counted from the end when negative, then limited to the positions that can be reached in
+ * the direction of the stride. */
 static int64_t clamp_bound(int64_t v, int64_t n, int64_t stride)
 {
     int64_t low = stride > 0 ? 0 : -1, high = stride > 0 ? n : n - 1;
@@ -160,7 +158,7 @@ static mr_status *make_range(const item *t, int d, int64_t n, mr_range *out)
     bool forward = t->stride > 0;
     int64_t begin = t->no_begin ? (forward ? 0 : n - 1) : clamp_bound(t->begin, n, t->stride);
     int64_t end = t->no_end ? (forward ? n : -1) : clamp_bound(t->end, n, t->stride);
-    int64_t length = end - begin; /* both lie in [-1, n] */
+    int64_t length = end - begin; /* both are in [-1, n] */
     out->begin = begin;
     out->size = 0;
     if (length != 0 && (length > 0) == forward)

@@ -1,4 +1,4 @@
-/* ops/array/tile.c -- a tensor repeated: Tile and its gradient, BroadcastTo. */
+/* ops/array/tile.c -- repeats a tensor: Tile and its gradient, BroadcastTo. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/blit.h"
@@ -46,7 +46,7 @@ static mr_status *run_tile(mr_run *r)
     mr_blit_init(&b);
     for (int d = 0; d < x->rank; d++) {
         mr_blit_dim(&b, dims[d] / x->dims[d], 0, to[d] * x->dims[d]); /* the copies, */
-        mr_blit_dim(&b, x->dims[d], from[d], to[d]);                  /* and each of them */
+        mr_blit_dim(&b, x->dims[d], from[d], to[d]);                  /* and the elements of each */
     }
     MR_TRY(mr_blit_copy(r, &b, out, 0, x, 0));
     return NULL;
@@ -88,7 +88,7 @@ static mr_out even_axes(mr_grad *g, mr_out x, mr_out split)
                    mr_const_i32(g->s, 2));
 }
 
-/* dy seen as [m0, d0, m1, d1, ..], summed over the copies. */
+/* Views dy as [m0, d0, m1, d1, ..] and sums over the copies. */
 static void tile_backward(mr_grad *g)
 {
     mr_out x = mr_xi(g, 0), m = mr_xi(g, 1), shape = mr_shape_of(g, x);
@@ -117,7 +117,7 @@ MR_OP(Tile,
         "m = PlaceholderWithDefault dtype=int32 shape=?: int32[-1]; : [1, 2], m -> "
         "!INVALID_ARGUMENT Expected multiples[0] >= 0, but got -1"));
 
-/* The sum of the copies: dimension d is seen as [m, size / m] and folded over the first. */
+/* The sum of the copies: dimension d is viewed as [m, size / m] and folded over the first. */
 static mr_status *run_tile_grad(mr_run *r)
 {
     const mr_tensor *x = mr_in(r, 0), *m = mr_in(r, 1);
@@ -126,7 +126,7 @@ static mr_status *run_tile_grad(mr_run *r)
     bool fold[2 * MR_MAX_RANK];
     mr_tensor *out;
     if (!sum)
-        return mr_error(MR_UNIMPLEMENTED, "TileGrad of type %s, which cannot be added", mr_dtype_name(x->dtype));
+        return mr_error(MR_UNIMPLEMENTED, "TileGrad does not support type %s, whose elements cannot be added", mr_dtype_name(x->dtype));
     if (m->rank != 1 || m->n != x->rank || 2 * x->rank > MR_MAX_RANK)
         return mr_invalid("Expected multiples argument to be a vector of length %d but got shape %s", x->rank,
                           MR_TENSOR_SHAPE(m));
@@ -205,7 +205,7 @@ static mr_status *run_broadcast_to(mr_run *r)
     return NULL;
 }
 
-/* The shape asked for, as far as it is known, with the sizes that the input has. */
+/* The requested shape, as far as it is known, with the sizes that the input has. */
 static mr_status *broadcast_to_shape(mr_infer *c)
 {
     MR_TRY(mr_infer_shape_value(c, 1, &c->out[0]));
@@ -213,7 +213,7 @@ static mr_status *broadcast_to_shape(mr_infer *c)
     if (x->rank < 0 || s->rank < 0)
         return NULL;
     MR_TRY(mr_infer_rank_at_most(c, x, s->rank, &x));
-    for (int d = 1; d <= x->rank; d++) { /* a size of more than 1 stays */
+    for (int d = 1; d <= x->rank; d++) { /* a size above 1 is kept */
         int64_t n = mr_infer_dim(x, -d);
         if (n <= 1)
             continue;

@@ -1,4 +1,4 @@
-/* ops/array/tile_test.c -- TileGrad, which only graphs of long ago may hold. */
+/* ops/array/tile_test.c -- TileGrad, which only very old graphs may contain. */
 #include "base/memory.h"
 #include "graph/scope.h"
 #include "ops/table.h"

@@ -1,8 +1,8 @@
 /* ops/array/top_k.c -- the largest elements of each row: TopKV2 and TopK; the n-th of them: NthElement.
  *
- * Values become unsigned numbers in the same order, so that one selection serves all types.  The
- * best k so far are kept in a heap with the worst of them on top; most elements are turned away by
- * one comparison.  A NaN counts as larger than any number. */
+ * Values become unsigned numbers in the same order, so that one selection serves all types.  The best k so far are
+ * kept in a heap with the worst of them at the top, so one comparison rejects most elements.  A NaN counts as
+ * larger than any number. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/layout.h"
@@ -16,7 +16,7 @@ typedef struct entry {
     int64_t index;
 } entry;
 
-/* a is to come before b: larger, or as large and further left. */
+/* True if a comes before b: it is larger, or equal and further left. */
 static bool comes_before(entry a, entry b)
 {
     return a.key != b.key ? a.key > b.key : a.index < b.index;
@@ -61,7 +61,7 @@ mr_order_fn *mr_order_of(mr_dtype t)
 
 /* ---- selection ---- */
 
-/* Puts e in place of the top of a heap of n, whose top is what comes last. */
+/* Replaces the top of a heap of n by e; the top is the entry that comes last. */
 static void sift_down(entry *heap, int64_t n, entry e)
 {
     int64_t at = 0;
@@ -89,7 +89,7 @@ typedef struct selection {
     mr_tensor *values, *indices;
     int64_t n, k;
     mr_order_fn *keys;
-    bool *failed; /* atomic: memory was out */
+    bool *failed; /* atomic: out of memory */
 } selection;
 
 static void select_row(const selection *s, const char *row, entry *heap)
@@ -103,11 +103,11 @@ static void select_row(const selection *s, const char *row, entry *heap)
             entry e = {keys[i], at + i};
             if (have < s->k)
                 push_entry(heap, have++, e);
-            else if (keys[i] > heap[0].key) /* an equal one further right comes later anyway */
+            else if (keys[i] > heap[0].key) /* an equal element further right comes later anyway */
                 sift_down(heap, s->k, e);
         }
     }
-    for (int64_t left = s->k - 1; left > 0; left--) { /* the worst to the end, again and again */
+    for (int64_t left = s->k - 1; left > 0; left--) { /* repeatedly moves the worst entry to the end */
         entry last = heap[left];
         entry worst = heap[0];
         sift_down(heap, left, last);
@@ -171,7 +171,7 @@ static mr_status *run_top_k(mr_run *r)
     return select_k(r, k);
 }
 
-typedef struct k_state { /* of TopK, whose k is an attr */
+typedef struct k_state { /* state of TopK, whose k is an attr */
     int64_t k;
 } k_state;
 
@@ -224,7 +224,7 @@ static mr_out last_entry(mr_grad *g, mr_out shape)
                         last, end, step);
 }
 
-/* dy added at the flat places row * n + index; k may be 0, and so may n. */
+/* Adds dy at the flat positions row * n + index; k and n may be 0. */
 static void scatter_back(mr_grad *g, mr_out k)
 {
     mr_out shape = as_int64(g, mr_shape_of(g, mr_xi(g, 0)));
@@ -296,12 +296,12 @@ typedef struct nth {
     const mr_run *run;
     const mr_tensor *x;
     mr_tensor *out;
-    int64_t n, at; /* of a row: its length, and which of its elements in order */
+    int64_t n, at; /* the length of a row, and the rank of the element to find */
     mr_order_fn *keys;
     bool *failed;
 } nth;
 
-/* Hoare's selection: what is left of `at` is not larger, what is right of it not smaller. */
+/* Hoare's selection: elements to the left of `at` are not larger, those to the right not smaller. */
 static uint64_t select_key(uint64_t *keys, int64_t n, int64_t at)
 {
     int64_t low = 0, high = n - 1;
@@ -342,7 +342,7 @@ static void nth_rows(void *ctx, int64_t begin, int64_t end)
         for (int64_t at = 0; at < s->n; at += BLOCK)
             s->keys(row, at, (int)MR_MIN(BLOCK, s->n - at), keys + at);
         uint64_t wanted = select_key(keys, s->n, s->at);
-        int64_t found = 0; /* the key says the place in order, not the value */
+        int64_t found = 0; /* the key gives the order, not the value */
         for (; found < s->n - 1; found++) {
             s->keys(row, found, 1, &one);
             if (one == wanted)
@@ -403,7 +403,7 @@ static mr_status *nth_shape(mr_infer *c)
     return NULL;
 }
 
-/* To all elements that are the n-th of their row, in equal parts. */
+/* Distributes dy in equal parts over all elements that equal the n-th of their row. */
 static void nth_backward(mr_grad *g)
 {
     mr_scope *s = g->s;

@@ -1,5 +1,4 @@
-/* ops/array/transpose.c -- dimensions in another order: Transpose, ConjugateTranspose,
- * InvertPermutation. */
+/* ops/array/transpose.c -- changes the order of dimensions: Transpose, ConjugateTranspose, InvertPermutation. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/array/blit.h"
@@ -41,7 +40,7 @@ static mr_status *read_perm(const mr_tensor *t, int rank, int *perm)
     return NULL;
 }
 
-/* The dimensions that matter keep their order: the bytes stay as they are. */
+/* True if the dimensions above size 1 keep their order, so that the bytes do not change. */
 static bool is_reshape(const mr_tensor *t, const int *perm)
 {
     int last = -1;
@@ -101,14 +100,14 @@ static mr_status *run_conjugate_transpose(mr_run *r) { return transpose_input(r,
 
 /* ---- shape and gradient ---- */
 
-/* The rank is that of either input; with the permutation the sizes are known too. */
+/* Either input determines the rank; with the permutation the sizes are known too. */
 static mr_status *transpose_shape(mr_infer *c)
 {
     const mr_pshape *x = c->in[0], *p = NULL;
     const mr_tensor *value = mr_infer_const(c, 1);
     int64_t n = mr_infer_elements(c->in[1]);
     int perm[MR_MAX_RANK], rank = x->rank;
-    if (rank < 0 && n >= 2 && n <= MR_MAX_RANK) /* one element is of a scalar as well as of a vector */
+    if (rank < 0 && n >= 2 && n <= MR_MAX_RANK) /* one element fits a scalar as well as a vector */
         rank = (int)n;
     if (rank < 0)
         return NULL;
@@ -182,7 +181,7 @@ static mr_status *run_invert(mr_run *r)
         return mr_invalid("invert_permutation expects a 1D vector.");
     MR_TRY(mr_run_output(r, 0, 1, x->dims, &y));
     bool wide = y->dtype == MR_INT64;
-    memset(y->data, 0xff, mr_tensor_bytes(y)); /* -1: nothing there yet */
+    memset(y->data, 0xff, mr_tensor_bytes(y)); /* -1: not set yet */
     for (int64_t i = 0; i < x->n; i++) {
         int64_t d = mr_tensor_int_at(x, i);
         if (d < 0 || d >= x->n)

@@ -1,8 +1,8 @@
-/* ops/array/unique.c -- Unique and its kin: each value once, in order of first appearance; and ListDiff.
+/* ops/array/unique.c -- Unique and similar ops: each value once, in order of first appearance; and ListDiff.
  *
- * A table with open addressing holds the positions of first appearance; values are compared in
- * place.  A value is a row of `width` elements: UniqueV2 compares slices along an axis. Floats are told apart by value: -0 and 0 are the same, a NaN is equal to none, itself
- * included. */
+ * A table with open addressing holds the positions of first appearance; values are compared in place. A value is a
+ * row of `width` elements: UniqueV2 compares slices along an axis. Floats are compared by value: -0 and 0 are
+ * equal, and a NaN equals nothing, not even itself. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "graph/infer.h"
@@ -30,8 +30,8 @@ static uint64_t bits_of(double v)
     return bits;
 }
 
-/* Equal elements have equal hashes.  The seed differs between runs, so that nobody can choose
- * values that all fall together. */
+/* Equal elements have equal hashes. The seed differs between runs, so that nobody can choose values that all
+ * collide. */
 #define HASH_INTEGER(p, seed) mix_hash((uint64_t)*(p) ^ (seed))
 #define HASH_FLOATING(p, seed) mix_hash(bits_of((double)MR_LD(p)) ^ (seed))
 #define HASH_COMPLEX(p, seed) \
@@ -93,7 +93,7 @@ static comparison comparison_of(mr_dtype t)
 typedef struct table {
     int64_t *slots; /* number of a distinct value + 1; 0: free */
     uint64_t mask, seed;
-    int64_t *first; /* where each distinct value first stands */
+    int64_t *first; /* position where each distinct value first appears */
     int64_t n;
     int64_t width;  /* elements of a value */
 } table;
@@ -135,8 +135,8 @@ static bool row_eq(const table *t, const mr_tensor *x, int64_t a, int64_t b, com
     return same;
 }
 
-/* The number of row i's value, which is a new one if it was not met before.  A NaN, which does
- * not even equal itself, is new every time and is not looked for again. */
+/* The number of row i's value; a new number if the value has not been seen before. A NaN, which does not equal
+ * itself, is always new and is not entered into the table. */
 static int64_t table_number(table *t, const mr_tensor *x, int64_t i, comparison c)
 {
     uint64_t at = row_hash(t, x, i, c) & t->mask;
@@ -167,7 +167,7 @@ static void number_all(table *t, const mr_tensor *x, mr_tensor *idx)
         set_index(idx, i, table_number(t, x, i, c));
 }
 
-/* Output 2, where there is one: how often each distinct value stands. */
+/* Output 2, if there is one: the count of each distinct value. */
 static mr_status *give_counts(mr_run *r, const table *t, const mr_tensor *idx)
 {
     mr_tensor *count;
@@ -194,7 +194,7 @@ static mr_status *swap_axis(mr_run *r, mr_tensor *dst, const mr_tensor *src, int
     return b.empty ? NULL : mr_blit_copy(r, &b, dst, 0, src, 0);
 }
 
-/* y is x with only the slices t.first along the axis; rows are x as [n, width]. */
+/* Sets y to x with only the slices t.first along the axis; rows are x as [n, width]. */
 static mr_status *give_slices(mr_run *r, const table *t, const mr_tensor *x, const mr_tensor *rows, int axis)
 {
     mr_shape s;
@@ -248,7 +248,7 @@ static mr_status *run_unique(mr_run *r)
     return unique_along(r, 0);
 }
 
-/* The axis is a vector of none, which means a vector as in Unique, or one. */
+/* The axis is an empty vector, which means a 1-D input as in Unique, or a vector of one element. */
 static mr_status *run_unique_v2(mr_run *r)
 {
     const mr_tensor *x = mr_in(r, 0), *axis = mr_in(r, 1);
@@ -352,7 +352,7 @@ MR_OP(UniqueWithCountsV2,
 
 /* ---- ListDiff ---- */
 
-/* y, then x, in one tensor, so that one table numbers both. */
+/* Concatenates y and x, so that one table numbers both. */
 static mr_status *join_lists(mr_run *r, const mr_tensor *y, const mr_tensor *x, mr_tensor **out)
 {
     int64_t n;
@@ -367,7 +367,7 @@ static mr_status *join_lists(mr_run *r, const mr_tensor *y, const mr_tensor *x, 
     return st;
 }
 
-/* Positions in x whose value does not stand in y; t.first is used up for them. */
+/* The positions in x whose value is not in y; reuses t.first for them. */
 static int64_t positions_only_in_x(table *t, const mr_tensor *both, int64_t n_y, int64_t *only)
 {
     comparison c = comparison_of(both->dtype);

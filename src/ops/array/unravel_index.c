@@ -1,4 +1,4 @@
-/* ops/array/unravel_index.c -- UnravelIndex: flat indices as coordinates, one row a dimension. */
+/* ops/array/unravel_index.c -- UnravelIndex: converts flat indices to coordinates, one row per dimension. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "run/run.h"

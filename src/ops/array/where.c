@@ -1,13 +1,13 @@
-/* ops/array/where.c -- Where: the places of all elements that are not 0. */
+/* ops/array/where.c -- Where: the positions of all elements that are not 0. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "ops/array/layout.h"
 
-/* NaN is not 0, -0 is. */
+/* NaN counts as non-zero, -0 as zero. */
 #define TEST_ORDINARY(p) (*(p) != 0)
 #define TEST_16(p) (((p)->bits & 0x7fff) != 0)
 
-/* Counts the elements that are not 0 in begin..end; when out is given, notes where they are. */
+/* Counts the elements in begin..end that are not 0; if out is given, stores their positions. */
 #define SCAN(E, name, number, S, C, TEST)                                                   \
     static int64_t scan_##name(const void *data, int64_t begin, int64_t end, int64_t *out)  \
     {                                                                                       \
@@ -42,7 +42,7 @@ static scan_fn *scan_of(mr_dtype t)
 #undef CASE
 }
 
-/* Flat places, written from the back on so that they can lie in the same memory. */
+/* Converts flat positions to coordinates, from the last to the first, so that both can use the same memory. */
 static void spread_places(int64_t *out, int64_t n, int rank, const int64_t *dims)
 {
     for (int64_t i = n - 1; i >= 0; i--) {
