@@ -5,7 +5,8 @@
 
 #include "base/clock.h"
 
-/* One thread serves all, for the rest of the process: an owner may end on any thread, that of the timers too. */
+/* One timer thread serves all alarms and is never ended, because an owner may be freed on any thread, including
+ * that one. */
 static mr_timers *the_timers;
 static void make_timers(void) { mr_status_free(mr_timers_new(&the_timers)); }
 
@@ -14,10 +15,10 @@ mr_status *mr_alarm_init(mr_alarm *a, const mr_alarm_kind *kind, mr_object *owne
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_timers);
     *a = (mr_alarm){.kind = kind, .owner = owner, .mu = mu, .pool = pool, .timers = the_timers, .timer = {.place = -1}};
-    return the_timers ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "No thread for the timers of batches");
+    return the_timers ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "Cannot start the thread for the timers of batches");
 }
 
-/* An alarm that is stopped stays so: once the lock was had, the callback does not come back by itself. */
+/* A stopped alarm stays stopped: after this function held the lock, the callback does nothing. */
 void mr_alarm_deinit(mr_alarm *a)
 {
     if (!a->timers)
@@ -39,7 +40,7 @@ static void ring_alarm(mr_task *t)
     mr_object_unref(owner);
 }
 
-/* While the timers' thread hands work on, the session whose threads it uses must not end: as during a call. */
+/* Keeps the session alive while the timer thread submits work to its pool, as a running call does. */
 static mr_later *hold_later(mr_later *l)
 {
     mr_later_ref(l);
@@ -66,13 +67,13 @@ static void go_off(mr_timer *t)
     mr_later *l = a->stopped ? NULL : a->kind->look(a->owner, mr_now_ns());
     bool rings = l && !a->ringing;
     if (l)
-        hold_later(l); /* its run has not ended, so the owner has a reference, and the session is there */
+        hold_later(l); /* its run has not ended, so the owner and the session still exist */
     if (rings) {
         a->ringing = true;
         mr_object_ref(a->owner);
     }
     mr_pool *pool = a->pool;
-    mr_unlock(a->mu); /* unless it rings, the owner may be gone from here on */
+    mr_unlock(a->mu); /* unless the alarm rings, the owner may be freed from here on */
     if (rings) {
         a->task.fn = ring_alarm;
         if (pool)

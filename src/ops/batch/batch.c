@@ -1,15 +1,15 @@
-/* ops/batch/batch.c -- Batch: the rows of many runs as those of one.
+/* ops/batch/batch.c -- Batch: collects the rows of many runs in one.
  *
- * The last run of a batch gets all its rows, and a table of whose they are: id, first row, row behind the last.  The others go
- * on with no rows at all, and their Unbatch waits for what the last one's gives it.  As in TensorFlow the table says
- * nothing of rows that are padding. */
+ * The last run of a batch gets all rows, and a table of their owners: id, first row, row after the last. The other
+ * runs continue with no rows, and their Unbatch waits for its rows from the Unbatch of the last run. As in
+ * TensorFlow the table does not mention rows that are padding. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/batch/batcher.h"
 
-/* Ids of all runs first: they stand in the table, too. */
+/* Gives every run its id first, because the table contains the ids too. */
 static mr_status *give_ids(mr_batch *x, int at)
 {
     for (mr_batch_piece *p = x->first; p; p = p->next) {
@@ -105,7 +105,7 @@ static mr_status *batch_shape(mr_infer *c)
     return NULL;
 }
 
-/* What arrives at the joined rows goes back to the runs they came from.  The name is shared by all sessions with this graph. */
+/* The gradient of the joined rows goes back to the runs they came from. All sessions with this graph share the name. */
 static void batch_backward(mr_grad *g)
 {
     int n = g->node->n_in;

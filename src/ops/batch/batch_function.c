@@ -1,7 +1,7 @@
-/* ops/batch/batch_function.c -- one call of a function for what many steps ask of it at the same time.
+/* ops/batch/batch_function.c -- calls a function once for the requests of many concurrent steps.
  *
- * A batch of rows (batcher.h) is one call of f on all of them.  The results are cut up again and each run gets its own
- * rows. */
+ * A batch of rows (batcher.h) is one call of f on all of them. The results are split again and each run gets its
+ * own rows. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "ops/batch/batcher.h"
@@ -65,7 +65,7 @@ static mr_status *make_args(call *c)
     c->n_args = r->n_in;
     for (int i = 0; i < n_batched; i++)
         MR_TRY(mr_batch_join(x, i, &c->args[i]));
-    for (int i = n_batched; i < r->n_in; i++) /* captured: those of the first */
+    for (int i = n_batched; i < r->n_in; i++) /* captured inputs are those of the first run */
         c->args[i] = mr_tensor_ref(mr_in(r, i));
     c->n_rets = r->n_out;
     return NULL;

@@ -1,7 +1,7 @@
 /* ops/batch/batcher.c -- see batcher.h.
  *
- * Locks: the batcher's; processing starts and runs end without it.  A batch holds a reference to its batcher, and so does
- * a request, because its cancellation may come at any moment until it is unregistered. */
+ * Locks: the batcher's mutex; processing starts and runs end without it. A batch holds a reference to its batcher,
+ * and so does a request, because its cancellation may arrive at any moment until it is unregistered. */
 #include "ops/batch/batcher.h"
 
 #include "base/clock.h"
@@ -14,11 +14,11 @@ struct mr_batcher {
     mr_batch *open MR_GUARDED_BY(mu);
     mr_batch *head MR_GUARDED_BY(mu), *tail MR_GUARDED_BY(mu); /* closed */
     int64_t n_closed MR_GUARDED_BY(mu), n_running MR_GUARDED_BY(mu);
-    int64_t n_turns, timeout_ns; /* of the kernel that made it */
+    int64_t n_turns, timeout_ns; /* of the kernel that created it */
     mr_batch_process process;
 };
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 void mr_batcher_free(mr_object *o)
 {
@@ -56,9 +56,9 @@ static void batch_free(mr_batch *x)
     mr_object_unref(&b->base);
 }
 
-/* ---- ends of runs ---- */
+/* ---- ending runs ---- */
 
-/* One piece, as it is; several joined by rows. */
+/* Passes a single piece as it is, and joins several pieces by rows. */
 static mr_status *give_output(mr_batch_request *q, int i)
 {
     const mr_batch_piece *p = q->pieces;
@@ -73,7 +73,7 @@ static mr_status *give_output(mr_batch_request *q, int i)
     shape.dims[0] = q->rows;
     for (int k = 1; k < q->n_pieces; k++)
         if (p[k].outs[i]->rank != shape.rank || !mr_shape_eq(shape.rank - 1, shape.dims + 1, shape.rank - 1, p[k].outs[i]->dims + 1))
-            return mr_invalid("Batches gave output %d in shapes that differ: %s and %s", i, MR_TENSOR_SHAPE(p->outs[i]),
+            return mr_invalid("Output %d has different shapes in two batches of one run: %s and %s", i, MR_TENSOR_SHAPE(p->outs[i]),
                               MR_TENSOR_SHAPE(p[k].outs[i]));
     MR_TRY(mr_run_output(q->r, i, shape.rank, shape.dims, &y));
     for (int k = 0; k < q->n_pieces; at += p[k++].outs[i]->n)
@@ -89,7 +89,7 @@ static void request_free(mr_batch_request *q)
     mr_free(q);
 }
 
-/* A cancellation that comes too late wants only the lock, finds nothing to take out, and is waited for. */
+/* A cancellation that arrives too late only takes the lock and finds nothing to remove; unregistering waits for it. */
 static void end_request(mr_batch_request *q)
 {
     mr_run *r = q->r;
@@ -104,7 +104,7 @@ static void end_request(mr_batch_request *q)
     mr_run_done(r, st);
 }
 
-/* Which requests have got all their pieces; st (owned) is what the batch ended with. */
+/* Ends the requests whose last piece this batch was; st (owned) is the status of the batch. */
 static void end_pieces(mr_batch *x, mr_status *st)
 {
     for (mr_batch_piece *p = x->first, *next; p; p = next) {
@@ -120,7 +120,7 @@ static void end_pieces(mr_batch *x, mr_status *st)
     mr_status_free(st);
 }
 
-/* ---- a batch's turn ---- */
+/* ---- processing a batch ---- */
 
 mr_status *mr_batch_check(const mr_batch *x)
 {
@@ -142,7 +142,7 @@ mr_status *mr_batch_join(const mr_batch *x, int i, mr_tensor **out)
         const mr_tensor *t = mr_in(p->q->r, i);
         if (t->dtype != first->dtype || t->rank != first->rank ||
             !mr_shape_eq(t->rank - 1, t->dims + 1, first->rank - 1, first->dims + 1))
-            return mr_invalid("Batching inputs %d of shapes %s and %s: they may differ in dimension 0 only", i,
+            return mr_invalid("Cannot batch inputs %d of shapes %s and %s: they may differ in dimension 0 only", i,
                               MR_TENSOR_SHAPE(first), MR_TENSOR_SHAPE(t));
     }
     MR_TRY(mr_tensor_new(NULL, first->dtype, shape.rank, shape.dims, out));
@@ -169,7 +169,7 @@ static mr_batch *begin_next_locked(mr_batcher *b) MR_REQUIRES(b->mu)
     return x;
 }
 
-/* Starts closed batches while there are turns. */
+/* Starts closed batches while turns are free. */
 static void run_batches(mr_batcher *b)
 {
     for (;;) {
@@ -223,7 +223,7 @@ static mr_later *check_deadline(mr_object *owner, int64_t now_ns) MR_NO_TSA
     mr_batch *x = b->open;
     if (!x)
         return NULL;
-    if (x->deadline_ns > now_ns) { /* the alarm was that of an earlier one */
+    if (x->deadline_ns > now_ns) { /* the alarm was set for an earlier batch */
         mr_alarm_set_locked(&b->alarm, x->deadline_ns);
         return NULL;
     }
@@ -261,7 +261,7 @@ static void add_piece_locked(mr_batcher *b, const mr_batch_options *o, mr_batch_
         close_locked(b);
 }
 
-/* All pieces of a run join batches. */
+/* Adds all pieces of a run to batches. */
 static void join_locked(mr_batcher *b, const mr_batch_options *o, mr_batch_request *q) MR_REQUIRES(b->mu)
 {
     int64_t at = 0;
@@ -279,7 +279,7 @@ static void join_locked(mr_batcher *b, const mr_batch_options *o, mr_batch_reque
 
 /* ---- cancellation ---- */
 
-/* The batch keeps the size it was padded to, which is still an allowed one, as long as there is a row to pad it with. */
+/* The batch keeps the size it was padded to, which is still an allowed one, as long as it has a row to pad with. */
 static void take_out_locked(mr_batch *x, mr_batch_piece *p)
 {
     mr_batch_piece **at = &x->first, *before = NULL;
@@ -294,7 +294,7 @@ static void take_out_locked(mr_batch *x, mr_batch_piece *p)
     p->in = NULL;
 }
 
-/* A batch that nobody is in any more. */
+/* Removes a batch that has no pieces left. */
 static void drop_batch_locked(mr_batcher *b, mr_batch *x) MR_REQUIRES(b->mu)
 {
     if (b->open == x) {
@@ -332,9 +332,9 @@ static void on_cancel(mr_cancel_entry *e)
     q->n_left -= n_out;
     if (n_out > 0)
         mr_status_update(&q->st, mr_error(MR_CANCELLED, "A run was cancelled while it waited for a batch"));
-    bool last = n_out > 0 && q->n_left == 0; /* else whoever has the others ends it */
+    bool last = n_out > 0 && q->n_left == 0; /* otherwise the batch with the last piece ends it */
     mr_unlock(&b->mu);
-    for (mr_batch *next; empty; empty = next) { /* q has a reference to b still */
+    for (mr_batch *next; empty; empty = next) { /* q still has a reference to b */
         next = empty->next;
         batch_free(empty);
     }
@@ -365,7 +365,7 @@ static mr_status *count_pieces(const mr_batch_options *o, int64_t rows, int64_t 
     if (rows > o->max_rows && !o->split)
         return mr_invalid("Task size %lld is larger than maximum input batch size %lld", (long long)rows, (long long)o->max_rows);
     if (*n > o->max_waiting + 1)
-        return mr_error(MR_UNAVAILABLE, "%lld rows would be %lld batches, but at most %lld may wait", (long long)rows, (long long)*n,
+        return mr_error(MR_UNAVAILABLE, "%lld rows need %lld batches, but at most %lld batches may wait", (long long)rows, (long long)*n,
                         (long long)o->max_waiting);
     return NULL;
 }
@@ -393,7 +393,8 @@ static mr_status *request_new(mr_run *r, mr_batcher *b, mr_batch_request **out)
     return NULL;
 }
 
-/* Registered under the lock: a callback that fires at once waits for it, and finds the pieces where they stand. */
+/* Registers the cancellation under the lock: a callback that fires at once waits for the lock, and then finds the
+ * pieces in their batches. */
 static mr_status *enter_locked(mr_batcher *b, const mr_batch_options *o, mr_batch_request *q) MR_REQUIRES(b->mu)
 {
     if (b->n_closed >= o->max_waiting)
@@ -427,12 +428,12 @@ void mr_batching_run(mr_run *r)
     if (st)
         mr_run_done(r, st);
     else
-        run_batches(b); /* r may be over by now */
+        run_batches(b); /* r may have ended by now */
     if (b)
         mr_object_unref(&b->base);
 }
 
-/* ---- made ---- */
+/* ---- the state of a kernel ---- */
 
 static mr_status *read_allowed(const mr_node *n, mr_batch_options *o)
 {
@@ -450,7 +451,7 @@ static mr_status *read_allowed(const mr_node *n, mr_batch_options *o)
     return NULL;
 }
 
-/* Queues of one batcher never mix: here each is a batcher of its own. */
+/* Queues of one batcher never mix: here each queue is a separate batcher. */
 static mr_status *read_queue(mr_batching *s, const mr_node *n)
 {
     mr_sv queue;

@@ -1,11 +1,11 @@
-/* ops/batch/unbatch.c -- Unbatch: what was computed of a batch goes back to the runs whose rows it was made of.
+/* ops/batch/unbatch.c -- Unbatch: returns the results of a batch to the runs whose rows it contained.
  *
- * One run of each batch brings all rows and the table of whose they are (batch.c); the others bring nothing and stand in line.
- * Rows whose run is not here yet lie ready for it.  Both have one timeout: a run then ends with DEADLINE_EXCEEDED, and rows
- * are dropped.
+ * One run of each batch brings all rows and the table of their owners (batch.c); the others bring nothing and wait.
+ * Rows whose run has not arrived yet are kept for it. Both have the same timeout: after it, a waiting run ends with
+ * DEADLINE_EXCEEDED, and kept rows are dropped.
  *
- * `runs` names those in line by their ids.  One that was let go without being asked (cancelled, or too late) leaves the map a little
- * later than the line, in forget; in between it counts as gone. */
+ * `runs` maps ids to waiting runs. A run that leaves the line without its rows (cancelled or timed out) is removed
+ * from the map slightly later, in forget_asker; in between it counts as gone. */
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/memory.h"
@@ -14,36 +14,36 @@
 #include "ops/batch/batcher.h"
 #include "ops/queue/waiting.h"
 
-typedef struct ready { /* rows that wait for their run */
+typedef struct ready { /* rows that are kept for their run */
     int64_t id, deadline_ns;
     mr_tensor *t;
-    struct ready *next, *prev; /* the oldest first */
+    struct ready *next, *prev; /* oldest first */
 } ready;
 
 typedef struct unbatcher {
     mr_waited on;
     mr_alarm alarm;
     int64_t timeout_ns;
-    bool late; /* the next advance ends those whose time is over */
+    bool late; /* the next advance ends runs whose deadline has passed */
     mr_waiters line;
     mr_map runs, tensors; /* by the 8 bytes of an id: asker, ready */
     ready *first, *last;
 } unbatcher;
 
-typedef struct asker { /* a run */
+typedef struct asker { /* one run */
     mr_waiter w;
-    bool fresh; /* just came */
+    bool fresh; /* has just arrived */
     int64_t id, deadline_ns;
     mr_later *later;
     mr_tensor *got;
-    int64_t n; /* what it brings: rows of n runs */
-    const int64_t *table; /* of its input batch_index */
+    int64_t n; /* the rows it brings, for n runs */
+    const int64_t *table; /* in its input batch_index */
     mr_tensor **parts;
 } asker;
 
 static mr_sv key_of(const int64_t *id) { return (mr_sv){(const char *)id, sizeof *id}; }
 
-/* ---- rows that lie ready ---- */
+/* ---- rows that are kept ---- */
 
 static void drop_ready(unbatcher *u, ready *p)
 {
@@ -63,7 +63,7 @@ static void keep_ready(unbatcher *u, int64_t id, mr_tensor *t, int64_t deadline_
     mr_map_put(&u->tensors, key_of(&p->id), p);
 }
 
-/* ---- time ---- */
+/* ---- timeouts ---- */
 
 static asker *oldest_asker(const unbatcher *u) { return (asker *)u->line.first; }
 
@@ -108,7 +108,7 @@ static void end_late(unbatcher *u, mr_waiters *gone)
     set_alarm(u);
 }
 
-/* ---- one who comes ---- */
+/* ---- a run arrives ---- */
 
 static asker *waiting_for(const unbatcher *u, const int64_t *id)
 {
@@ -116,7 +116,7 @@ static asker *waiting_for(const unbatcher *u, const int64_t *id)
     return a && a->w.line ? a : NULL;
 }
 
-/* Hands on what a brings, perhaps to itself. */
+/* Delivers the rows that a brings, perhaps to itself. */
 static mr_status *hand_on(unbatcher *u, asker *a, mr_waiters *gone)
 {
     for (int64_t i = 0; i < a->n; i++) {
@@ -134,7 +134,7 @@ static mr_status *hand_on(unbatcher *u, asker *a, mr_waiters *gone)
     return NULL;
 }
 
-/* Its own rows may be here already; then it brings none that count, as in TensorFlow. */
+/* Its own rows may already be here; then the rows it brings are ignored, as in TensorFlow. */
 static mr_status *admit_asker(unbatcher *u, asker *a, mr_waiters *gone)
 {
     ready *p = mr_map_get(&u->tensors, key_of(&a->id));
@@ -150,11 +150,11 @@ static mr_status *admit_asker(unbatcher *u, asker *a, mr_waiters *gone)
     mr_map_put(&u->runs, key_of(&a->id), a);
     MR_TRY(hand_on(u, a, gone));
     if (a->w.line)
-        a->later = mr_later_new(a->w.r); /* it stays */
+        a->later = mr_later_new(a->w.r); /* it must wait */
     return NULL;
 }
 
-/* One who has just come is the last in line: see mr_wait. */
+/* A run that has just arrived is the last in line: see mr_wait. */
 static void advance_unbatcher(mr_waited *on, mr_waiters *gone)
 {
     unbatcher *u = (unbatcher *)on;
@@ -165,7 +165,7 @@ static void advance_unbatcher(mr_waited *on, mr_waiters *gone)
         if (st && a->w.line)
             mr_waiter_let_go(&a->w, st, gone);
         else
-            mr_status_free(st); /* its own rows came before the mistake */
+            mr_status_free(st); /* its own rows were delivered before the error */
         set_alarm(u);
     }
     if (u->late)
@@ -248,7 +248,7 @@ static mr_status *check_inputs(const mr_tensor *data, const mr_tensor *index, co
     return NULL;
 }
 
-/* The rows of each run: as many as the table says, one after another. */
+/* Splits the rows among the runs, consecutively, as many as the table says. */
 static mr_status *cut_rows(asker *a, const mr_tensor *data, const mr_tensor *index)
 {
     int64_t n = index->dims[0], at = 0, rows;
@@ -259,7 +259,7 @@ static mr_status *cut_rows(asker *a, const mr_tensor *data, const mr_tensor *ind
     for (; a->n < n; a->n++, at += rows) {
         const int64_t *t = a->table + 3 * a->n;
         if (__builtin_sub_overflow(t[2], t[1], &rows) || rows < 0)
-            return mr_invalid("Rows %lld to %lld of a run in the index tensor", (long long)t[1], (long long)t[2]);
+            return mr_invalid("Invalid rows %lld to %lld of a run in the index tensor", (long long)t[1], (long long)t[2]);
         if (rows > data->dims[0] - at)
             return mr_invalid("Sum of split sizes must not exceed dim0-size of input tensor");
         MR_TRY(mr_tensor_rows(data, at, rows, &a->parts[a->n]));
@@ -281,7 +281,7 @@ static void start_unbatch(mr_run *r)
     asker *a = mr_waiter_new((mr_waited *)u, r, "Unbatch was cancelled");
     a->fresh = true;
     a->id = *MR_DATA(int64_t, mr_in(r, 2));
-    if ((st = cut_rows(a, mr_in(r, 0), mr_in(r, 1)))) { /* never in line */
+    if ((st = cut_rows(a, mr_in(r, 0), mr_in(r, 1)))) { /* it never joined the line */
         forget_asker(&a->w);
         mr_small_free(a, sizeof *a);
         mr_object_unref(u);

@@ -1,9 +1,10 @@
-/* ops/batch/unbatch_grad.c -- UnbatchGrad: gradients of the rows of many runs as those of one batch.
+/* ops/batch/unbatch_grad.c -- UnbatchGrad: joins the gradients of the rows of many runs for one batch.
  *
- * The run that brought the batch waits until the gradients of all runs in its table are here, and gets them joined in the table's order.
- * The others leave theirs and go on with no rows.  Rows of the batch that belong to no run, which are padding, get zeros: what is given
- * is a gradient of original_input.  (TensorFlow leaves them out, and then the shapes do not fit.)  There is no timeout, as in TensorFlow: a run that waits in vain ends
- * when it is cancelled, and what was left for it goes with it. */
+ * The run that brought the batch waits until the gradients of all runs in its table have arrived, and gets them
+ * joined in the table's order. The other runs leave theirs and continue with no rows. Rows of the batch that belong
+ * to no run, which are padding, get zeros, because the result is the gradient of original_input. (TensorFlow leaves
+ * them out, and then the shapes do not fit.) As in TensorFlow there is no timeout: a run whose gradients never
+ * arrive ends when it is cancelled, and the gradients kept for it are dropped. */
 #include "base/map.h"
 #include "base/memory.h"
 #include "graph/infer.h"
@@ -16,13 +17,14 @@ typedef struct gatherer {
     mr_map grads; /* by the 8 bytes of an id: tensors, owned */
 } gatherer;
 
-typedef struct asker { /* a run */
+typedef struct asker { /* one run */
     mr_waiter w;
-    bool fresh; /* just came */
+    bool fresh; /* has just arrived */
     int64_t id;
-    int64_t n, n_there;   /* runs in its table; the first of them whose gradients are known to be here.  0: it has no batch */
-    const int64_t *table; /* of its input batch_index */
-    mr_tensor **parts;    /* once it has them all */
+    int64_t n, n_there;   /* n: runs in its table, 0: it has no batch; n_there: how many of the first have gradients
+                           * here */
+    const int64_t *table; /* in its input batch_index */
+    mr_tensor **parts;    /* set when all have arrived */
 } asker;
 
 static mr_sv key_of(const int64_t *id) { return (mr_sv){(const char *)id, sizeof *id}; }
@@ -35,7 +37,8 @@ static mr_status *take_all(gatherer *g, asker *a)
     if (!a->parts)
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for the gradients of %lld runs", (long long)a->n);
     for (int64_t i = 0; i < a->n; i++)
-        if (!(a->parts[i] = mr_map_remove(&g->grads, key_of(&a->table[3 * i])))) /* named twice, or taken by another batch */
+        if (!(a->parts[i] = mr_map_remove(&g->grads, key_of(&a->table[3 * i])))) /* listed twice, or taken by
+                                                                                  * another batch */
             return mr_error(MR_INTERNAL, "bad bookkeeping of available tensors.");
     return NULL;
 }
@@ -52,7 +55,7 @@ static void let_complete_go(gatherer *g, mr_waiters *gone)
     }
 }
 
-/* One who has just come is the last in line: see mr_wait. */
+/* A run that has just arrived is the last in line: see mr_wait. */
 static void advance_gatherer(mr_waited *on, mr_waiters *gone)
 {
     gatherer *g = (gatherer *)on;
@@ -61,7 +64,7 @@ static void advance_gatherer(mr_waited *on, mr_waiters *gone)
         return;
     a->fresh = false;
     if (mr_map_has(&g->grads, key_of(&a->id))) {
-        a->n = 0; /* what is there is not its own */
+        a->n = 0; /* the gradient kept under this id belongs to another run */
         mr_waiter_let_go(&a->w, mr_invalid("Two runs with the same batch key."), gone);
         return;
     }
@@ -71,7 +74,7 @@ static void advance_gatherer(mr_waited *on, mr_waiters *gone)
     let_complete_go(g, gone);
 }
 
-/* ---- without it ---- */
+/* ---- without the lock ---- */
 
 static mr_status *joined_shape(const asker *a, mr_shape *shape)
 {
@@ -83,7 +86,7 @@ static mr_status *joined_shape(const asker *a, mr_shape *shape)
         const mr_tensor *t = a->parts[i];
         if (t->dtype != first->dtype || t->rank != first->rank ||
             !mr_shape_eq(t->rank - 1, t->dims + 1, first->rank - 1, first->dims + 1))
-            return mr_invalid("Gradients of a batch in shapes %s and %s: they may differ in dimension 0 only", MR_TENSOR_SHAPE(first),
+            return mr_invalid("Cannot join gradients of shapes %s and %s in one batch: they may differ in dimension 0 only", MR_TENSOR_SHAPE(first),
                               MR_TENSOR_SHAPE(t));
         if (__builtin_add_overflow(shape->dims[0], t->dims[0], &shape->dims[0]))
             return mr_invalid("Gradients of a batch have too many rows");
@@ -91,7 +94,7 @@ static mr_status *joined_shape(const asker *a, mr_shape *shape)
     return NULL;
 }
 
-/* Rows of original_input where they are like those of a gradient of this shape, else 0. */
+/* The number of rows of original_input if they have the shape of the rows of this gradient, else 0. */
 static int64_t rows_before(const mr_run *r, int rank, const int64_t *dims)
 {
     const mr_tensor *x = mr_in(r, 0);
@@ -125,11 +128,11 @@ static mr_status *give_gradient(mr_waiter *w)
     if (a->parts)
         return give_joined(a);
     mr_shape_set(&shape, mr_in(w->r, 2)->rank, mr_in(w->r, 2)->dims);
-    shape.dims[0] = rows_before(w->r, shape.rank, shape.dims); /* there are no elements in them */
+    shape.dims[0] = rows_before(w->r, shape.rank, shape.dims); /* the rows have no elements */
     return mr_run_output(w->r, 0, shape.rank, shape.dims, &none);
 }
 
-/* Of one who was cancelled: nobody else will ask for the gradients of its batch. */
+/* After a cancellation: no other run will ask for the gradients of this batch. */
 static void drop_left(gatherer *g, const asker *a)
 {
     mr_lock(&g->on.mu);
