@@ -1,16 +1,16 @@
 /* ops/collective/collective_ops.c -- the collective ops.
  *
- * Three generations say who belongs to a group in different ways: attrs, inputs, and a communicator with an
- * assignment of its members to parts.  All of them become a call of run/collective.h. */
+ * Three generations of ops define the members of a group in different ways: by attrs, by inputs, and by a
+ * communicator with an assignment of its members to parts. All of them become a call of run/collective.h. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "run/collective.h"
 
 typedef struct state {
-    mr_collective_call call; /* as far as the attrs say */
-    bool by_attrs;           /* the group is told by attrs, else by inputs from `first` on */
+    mr_collective_call call; /* the fields that attrs define */
+    bool by_attrs;           /* the group is defined by attrs, else by inputs from `first` on */
     int first;
-    const mr_pshape *shape;  /* of the result, as attrs declare it; NULL: they do not */
+    const mr_pshape *shape;  /* shape of the result as declared by attrs; NULL: not declared */
 } state;
 
 /* ---- attrs ---- */
@@ -58,7 +58,7 @@ static mr_status *init_common(mr_make *m, state *s, mr_collective_kind kind)
     return NULL;
 }
 
-/* The group's inputs stand behind the tensor, where there is one. */
+/* The inputs that define the group follow the tensor, if there is one. */
 #define INIT(name, kind, first_)                                        \
     static mr_status *init_##name(mr_make *m, void *p)                  \
     {                                                                   \
@@ -100,8 +100,8 @@ static void start_call(mr_run *r, mr_collective_call *c, mr_status *st)
     how->start(how, r, c);
 }
 
-/* The shape that the node declares is that of the result, except for CollectiveGather: TensorFlow's front end declares
- * [0] there, and its kernel ignores it. */
+/* The declared shape of the node is that of the result, except for CollectiveGather: TensorFlow's front end
+ * declares [0] there, and its kernel ignores it. */
 static mr_status *check_declared(const mr_run *r, const mr_collective_call *c)
 {
     const mr_pshape *want = c->kind == MR_GATHER ? NULL : ((state *)r->state)->shape;
@@ -134,7 +134,7 @@ static void run_receive(mr_run *r)
 
 /* ---- shapes ---- */
 
-/* Three scalars from input `first` on. */
+/* Checks three scalars from input `first` on. */
 static mr_status *check_scalars(mr_infer *c, int first)
 {
     const mr_pshape *ignored;
@@ -150,7 +150,7 @@ static mr_status *same_v2(mr_infer *c)
     return NULL;
 }
 
-/* The first dimension becomes times or parts of itself. */
+/* The first dimension is multiplied or divided. */
 static mr_status *unknown_rows(mr_infer *c)
 {
     const mr_pshape *in;
@@ -177,7 +177,7 @@ static mr_status *gather_shape(mr_infer *c)
     return NULL;
 }
 
-/* What comes is of the sender's shape, whatever is declared here. */
+/* The result has the sender's shape, regardless of the declaration. */
 static mr_status *receive_v2_shape(mr_infer *c) { return check_scalars(c, 0); }
 
 /* ---- the ops ---- */
@@ -251,7 +251,7 @@ MR_OP(CollectiveBcastSendV2,
     .attrs    = "T: " MOVED "; " HINT,
     .shape    = same_v2, COMMON(run_with_input, init_send),
     .examples = MR_EXAMPLES("[1, 0], 1, 10, 2 -> [1, 0]"));
-/* Who receives needs somebody who sends, which an example cannot have. */
+/* A receiver needs a sender, which an example cannot have. */
 #define ALONE(type) ONE "T=" type " shape=[2]: -> !INTERNAL a broadcast has no source"
 #define ALONE_V2(type) "T=" type ": 1, 11, 2, [2] -> !INTERNAL a broadcast has no source"
 MR_OP(CollectiveBcastRecv,

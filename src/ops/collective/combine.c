@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "base/simd.h"
 
-/* ---- two tensors into one ---- */
+/* ---- merging two tensors ---- */
 
 /* `to` may be one of the two. */
 #define MERGE(name, op, S, expression)                                                         \
@@ -34,7 +34,7 @@ MERGES(double, double, double, AS_IS, AS_IS)
 MERGES(half, mr_half, float, mr_half_to_float, mr_float_to_half)
 MERGES(bfloat16, mr_bf16, float, mr_bf16_to_float, mr_float_to_bf16)
 
-/* Sums of integers wrap, as everywhere. */
+/* Integer sums wrap around, as everywhere. */
 #define MERGES_INT(name, S, U)                                                                 \
     MERGE(name, add, S, (S)((U)p[i] + (U)q[i]))                                                \
     MERGE(name, mul, S, (S)((U)p[i] * (U)q[i]))                                                \
@@ -57,7 +57,7 @@ mr_status *mr_arithmetic_of(mr_dtype type, const mr_arithmetic **out)
             *out = &arithmetic[i];
             return NULL;
         }
-    return mr_error(MR_UNIMPLEMENTED, "a reduction of type %s", mr_dtype_name(type));
+    return mr_error(MR_UNIMPLEMENTED, "a collective cannot reduce elements of type %s", mr_dtype_name(type));
 }
 
 static mr_status *same_shapes(int64_t n, const mr_tensor *const *in)
@@ -69,7 +69,7 @@ static mr_status *same_shapes(int64_t n, const mr_tensor *const *in)
     return NULL;
 }
 
-/* Members are merged in the order of their ranks, so that results repeat. */
+/* Merges members in the order of their ranks, so that results are reproducible. */
 static mr_status *reduce_members(const mr_collective_call *call, int64_t n, const mr_tensor *const *in,
                                  mr_tensor **out)
 {
@@ -84,7 +84,7 @@ static mr_status *reduce_members(const mr_collective_call *call, int64_t n, cons
     return NULL;
 }
 
-/* ---- the kinds ---- */
+/* ---- the kinds of collectives ---- */
 
 static mr_status *all_reduce(const mr_collective_call *call, int64_t n, const mr_tensor *const *in,
                              mr_tensor **out)

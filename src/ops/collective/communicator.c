@@ -1,5 +1,5 @@
-/* ops/collective/communicator.c -- groups as objects: a communicator knows its rank and counts its exchanges, and
- * each exchange is among parts of the group. */
+/* ops/collective/communicator.c -- groups as objects: a communicator has a rank and counts its exchanges, and each
+ * exchange takes place among parts of the group. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "run/collective.h"
@@ -7,7 +7,7 @@
 typedef struct communicator {
     mr_object base;
     int64_t group_key, rank, group_size;
-    bool ring; /* its hint asks for one */
+    bool ring; /* requested by its hint */
     _Atomic int64_t n_exchanges;
 } communicator;
 
@@ -25,7 +25,7 @@ static mr_status *check_matrix(const mr_tensor *t)
                                      MR_TENSOR_SHAPE(t));
 }
 
-/* The part that a member belongs to, and its place there; false: none. */
+/* The part to which a member belongs, and its place there; false: none. */
 static bool find_member(const mr_tensor *assignment, int64_t member, int64_t *part, int64_t *place)
 {
     int64_t width = assignment->dims[1];
@@ -49,7 +49,7 @@ static mr_status *run_assign(mr_run *r)
     if (!find_member(assignment, device, &part, &place))
         return mr_invalid("device_index %lld is not found in group_assignment", (long long)device);
     if (base + part > INT32_MAX)
-        return mr_invalid("base_key %lld leaves no room for part %lld", (long long)base, (long long)part);
+        return mr_invalid("base_key %lld is too large: the key of part %lld does not fit", (long long)base, (long long)part);
     MR_TRY(mr_run_output(r, 0, 0, NULL, &size));
     MR_TRY(mr_run_output(r, 1, 0, NULL, &key));
     *MR_DATA(int32_t, size) = (int32_t)assignment->dims[1];
@@ -126,7 +126,7 @@ static mr_status *init_v3(mr_make *m, mr_collective_call *c, mr_collective_kind 
 static mr_status *init_reduce(mr_make *m, void *p) { return init_v3(m, p, MR_ALL_REDUCE); }
 static mr_status *init_all_to_all(mr_make *m, void *p) { return init_v3(m, p, MR_ALL_TO_ALL); }
 
-/* Communicators of one group count alike, so equal numbers are one exchange. */
+/* All communicators of a group count in the same way, so equal numbers denote the same exchange. */
 static mr_status *fill_call(mr_run *r, mr_collective_call *c)
 {
     communicator *g;
@@ -138,7 +138,7 @@ static mr_status *fill_call(mr_run *r, mr_collective_call *c)
         c->group_key = g->group_key;
         c->group_size = mr_in(r, 2)->dims[1];
         c->instance_key = g->n_exchanges++;
-        c->subgroup++; /* 0 are whole groups */
+        c->subgroup++; /* 0 means the whole group */
         c->ring = g->ring;
         c->in = mr_in(r, 0);
     }
@@ -183,7 +183,7 @@ MR_OP(CollectiveAllToAllV3,
 
 /* ---- CollectivePermute ---- */
 
-/* Names no group: there is one replica, number 0.  Who is nobody's target gets zeros. */
+/* The op names no group, so there is only replica 0. A replica that is nobody's target gets zeros. */
 static mr_status *run_permute(mr_run *r)
 {
     const mr_tensor *in = mr_in(r, 0), *pairs = mr_in(r, 1);
@@ -193,7 +193,7 @@ static mr_status *run_permute(mr_run *r)
                           MR_TENSOR_SHAPE(pairs));
     for (int64_t i = 0; i < pairs->n; i++)
         if (MR_DATA(int32_t, pairs)[i] != 0)
-            return mr_error(MR_UNIMPLEMENTED, "CollectivePermute with replica %d: there is replica 0 only",
+            return mr_error(MR_UNIMPLEMENTED, "CollectivePermute names replica %d, but only replica 0 exists",
                             MR_DATA(int32_t, pairs)[i]);
     if (pairs->n > 0) {
         mr_run_pass(r, 0, 0);

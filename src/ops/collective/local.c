@@ -1,8 +1,9 @@
 /* ops/collective/local.c -- members of a group inside one process meet by group and instance key.
  *
- * The first to come makes a meeting, found by the others in a table; when all are there their tensors are
- * combined and all are let go.  A meeting that one member leaves early (its step was cancelled, or its time is
- * up) can never be complete: the others are let go with an error, and who comes later starts a new one.
+ * The first member to arrive creates a meeting, which the others find in a table; when all have arrived their
+ * tensors are combined and all members are released. A meeting that one member leaves early (its step was
+ * cancelled, or it timed out) can never be complete: the others are released with an error, and members that arrive
+ * later start a new one.
  *
  * Locks: the table's, then a meeting's. */
 #include <stdio.h>
@@ -17,7 +18,7 @@
 typedef struct meeting {
     mr_waited on;
     char key[100];
-    mr_collective_call call; /* of the first member; others must agree */
+    mr_collective_call call; /* call of the first member; the others must agree */
     int64_t n_joined;        /* guarded by the table's lock */
     bool over MR_GUARDED_BY(on.mu);
     int64_t n_came MR_GUARDED_BY(on.mu);
@@ -36,13 +37,13 @@ typedef struct member {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static mr_mutex table_mu;
 static mr_map table;      /* key -> meeting, with a reference */
-static mr_timers *timers; /* of the process; made with the first timeout and kept */
+static mr_timers *timers; /* those of the process; created with the first timeout and kept */
 
 static void make_table(void) { mr_mutex_init(&table_mu); }
 
-/* ---- all are there ---- */
+/* ---- all members have arrived ---- */
 
-/* By rank; where none is given, by device, then as they came. */
+/* Orders members by rank; without ranks by device, then by arrival. */
 static bool comes_before(const member *a, const member *b)
 {
     if (a->rank >= 0 || b->rank >= 0)
@@ -137,7 +138,7 @@ static mr_status *give_result(mr_waiter *w)
     return NULL;
 }
 
-/* A meeting that is over leaves the table with the first member that goes. */
+/* The first member that leaves a finished meeting removes it from the table. */
 static void leave_table(meeting *t)
 {
     mr_lock(&table_mu);
@@ -160,12 +161,12 @@ static void forget_member(mr_waiter *w)
 
 static const mr_waited_kind waiting = {sizeof(member), advance_meeting, give_result, forget_member};
 
-/* It may come before its member stands in line, which then goes at once. */
+/* The timer may fire before its member joins the line; then the member leaves at once. */
 static void on_timeout(mr_timer *timer)
 {
     member *m = (member *)((char *)timer - offsetof(member, timer));
     mr_waited *on = m->w.on;
-    mr_object_ref(&on->base); /* m may be gone once this is unlocked */
+    mr_object_ref(&on->base); /* m may be freed once this is unlocked */
     mr_lock(&on->mu);
     m->late = true;
     mr_waited_unlock(on, NULL);
@@ -207,7 +208,7 @@ static mr_status *check_agreement(const mr_collective_call *a, const mr_collecti
         return mr_invalid("members of group %lld disagree on its size: %lld and %lld",
                           (long long)a->group_key, (long long)a->group_size, (long long)b->group_size);
     if (a->kind != b->kind || a->merge != b->merge || a->mean != b->mean || a->type != b->type)
-        return mr_invalid("members of group %lld do different things in instance %lld",
+        return mr_invalid("members of group %lld call different collectives in instance %lld",
                           (long long)a->group_key, (long long)a->instance_key);
     return NULL;
 }
@@ -222,7 +223,7 @@ static mr_status *join_meeting(const mr_collective_call *call, meeting **out)
     mr_lock(&table_mu);
     meeting *t = mr_map_get(&table, mr_sv_of(key));
     if (t && (t->n_joined == t->call.group_size || is_over(t)))
-        t = NULL; /* it is full or gone: the next round begins */
+        t = NULL; /* it is full or over: the next round begins */
     if (!t) {
         t = new_meeting(key, call);
         old = mr_map_put(&table, mr_sv_of(key), t);
@@ -256,8 +257,8 @@ static mr_status *check_call(const mr_run *r, const mr_collective_call *call)
     if (call->group_size > 1 && mr_device_name_parse(mr_sv_of(r->step->device->name), &name) &&
         name.has_job && strcmp(name.job, "localhost") != 0)
         return mr_error(MR_UNIMPLEMENTED,
-                        "a collective of %lld members in a cluster: members are joined inside one process "
-                        "only, and this is %s", (long long)call->group_size, r->step->device->name);
+                        "a collective of %lld members works only inside one process, but the device belongs "
+                        "to a cluster: %s", (long long)call->group_size, r->step->device->name);
     return call->timeout_s > 0 ? make_timers() : NULL;
 }
 

@@ -1,4 +1,4 @@
-/* ops/collective/local_test.c -- members that meet, and members that do not. */
+/* ops/collective/local_test.c -- members that meet, and members that fail to. */
 #include "ops/queue/calls_fixture.h"
 
 typedef struct rig {
@@ -114,7 +114,7 @@ MR_TEST(collective_member_that_is_cancelled_ends_the_others)
     mr_status *st = mr_call_end(b, NULL);
     MR_CHECK_INT(mr_status_code(st), MR_ABORTED);
     mr_status_free(st);
-    a = join(&g, &g.reduce, 1, 1, 2); /* the keys are free again */
+    a = join(&g, &g.reduce, 1, 1, 2); /* the keys can be used again */
     CHECK_GOT(a, 1, 2);
     end(&g);
 }
