@@ -1,8 +1,8 @@
-/* ops/control/abort.c -- Abort: an end asked for by the graph.
+/* ops/control/abort.c -- Abort: a failure requested by the graph.
  *
- * In TensorFlow it ends the process, by SIGABRT or, with exit_without_error, by exit(0).  This
- * library never takes its host down: here the step ends, with ABORTED (clients start anew) or with
- * CANCELLED (clients stop without a complaint), and the program decides. */
+ * In TensorFlow it ends the process, by SIGABRT or, with exit_without_error, by exit(0). This library never ends
+ * its host process: here the step fails with ABORTED (clients start again) or with CANCELLED (clients stop without
+ * an error), and the program decides. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "run/run.h"

@@ -1,7 +1,7 @@
-/* ops/control/arg.c -- the ends of a function or of a pruned graph: _Arg, _Retval.
+/* ops/control/arg.c -- the inputs and outputs of a function or of a pruned graph: _Arg, _Retval.
  *
- * They reach into the step's table of arguments and results; the session or the caller fills the
- * one and empties the other. */
+ * They access the step's table of arguments and results; the session or the caller fills the arguments and takes
+ * the results. */
 #include "graph/infer.h"
 #include "run/run.h"
 
@@ -23,7 +23,7 @@ static mr_status *run_arg(mr_run *r)
 {
     int i = ((const place *)r->state)->index;
     if (i >= r->step->n_args || r->step->args[i].kind != MR_LIVE)
-        return mr_invalid("arg[%d] is not given: there are %d", i, r->step->n_args);
+        return mr_invalid("arg[%d] is missing: the call has %d arguments", i, r->step->n_args);
     mr_tensor *t = r->step->args[i].t;
     if (t->dtype != mr_out_dtype(r, 0))
         return mr_invalid("Expects arg[%d] to be %s but %s is provided", i,
@@ -38,7 +38,7 @@ static mr_status *run_arg(mr_run *r)
     return NULL;
 }
 
-/* Inside of a loop, several iterations may want to give the one result. */
+/* In a loop, several iterations may try to set the same result. */
 static mr_status *keep_retval(mr_run *r, int i) MR_NO_TSA
 {
     mr_value *to = &r->step->rets[i];
@@ -59,7 +59,7 @@ static mr_status *run_retval(mr_run *r)
 {
     int i = ((const place *)r->state)->index;
     if (i >= r->step->n_rets)
-        return mr_invalid("ret[%d] is not asked for: there are %d", i, r->step->n_rets);
+        return mr_invalid("ret[%d] is out of range: the call has %d results", i, r->step->n_rets);
     if (mr_in(r, 0)->dtype != mr_dtype_base(r->node->in_types[0]))
         return mr_invalid("Expects ret[%d] to be %s but %s is provided", i,
                           mr_dtype_name(r->node->in_types[0]), mr_dtype_name(mr_in(r, 0)->dtype));

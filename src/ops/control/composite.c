@@ -1,6 +1,6 @@
-/* ops/control/composite.c -- values made of several tensors (ragged, sparse ...) that travel as one variant.
+/* ops/control/composite.c -- values of several tensors (ragged, sparse ...) that are passed as one variant.
  *
- * What the metadata means only the clients know: it says how the components make up the value. */
+ * Only clients interpret the metadata: it describes how the components form the value. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "graph/infer.h"
@@ -39,7 +39,7 @@ static mr_status *composite_new(mr_sv metadata, int n, composite **out)
     return NULL;
 }
 
-/* Row lengths and the like are no numbers to be added: they stay as they are. */
+/* Row lengths and similar integers are not added: they are kept unchanged. */
 static bool is_number(const mr_tensor *t) { return mr_dtype_is_floating(t->dtype) || mr_dtype_is_complex(t->dtype); }
 
 static mr_status *composite_zeros(const mr_object *o, mr_allocator *a, mr_object **out)
@@ -144,7 +144,7 @@ static void from_backward(mr_grad *g)
 static void to_backward(mr_grad *g)
 {
     mr_out *in = mr_arena_array(&g->s->graph->arena, mr_out, g->node->n_out + 1);
-    for (int i = 0; i < g->node->n_out; i++) /* what has no gradient is handed back as it is */
+    for (int i = 0; i < g->node->n_out; i++) /* components without a gradient are passed back unchanged */
         in[i] = mr_dtype_is_trainable(mr_dtype_base(g->node->out_types[i])) ? mr_dyi(g, i) : mr_yi(g, i);
     mr_dxi(g, 0, mr_emit_like(g, "CompositeTensorVariantFromComponents", "metadata Tcomponents", in, g->node->n_out));
 }

@@ -1,8 +1,8 @@
-/* ops/control/device_index.c -- which of several device types a node runs on. */
+/* ops/control/device_index.c -- tells on which of several device types a node runs. */
 #include "graph/infer.h"
 #include "run/run.h"
 
-/* What is asked for is a type ("CPU"); what no entry names counts as one more. */
+/* The entries are device types ("CPU"); a device that no entry names gets the number of entries. */
 static mr_status *device_index(mr_run *r)
 {
     const mr_attr *names;

@@ -1,8 +1,8 @@
-/* ops/control/if.c -- conditionals of whole functions: If, Case and their forms.
+/* ops/control/if.c -- conditionals over whole functions: If, Case and their variants.
  *
- * The kernel calls the function of the side that was chosen; the other one is never made.  Nodes that say
- * _lower_using_switch_merge become Switch and Merge before they get here (passes/lower.c).  Gradients are made by
- * graph/gradient_call.c. */
+ * The kernel calls the function of the chosen branch; the other one is never instantiated. Nodes with
+ * _lower_using_switch_merge become Switch and Merge before they get here (passes/lower.c). graph/gradient_call.c
+ * builds the gradients. */
 #include "graph/infer.h"
 #include "ops/control/truth.h"
 #include "run/run.h"
@@ -24,7 +24,7 @@ static void run_if(mr_run *r)
         mr_run_call_from(r, f, 1);
 }
 
-/* An index outside of the list means the last branch. */
+/* An index outside the list means the last branch. */
 static mr_status *choose_branch(mr_run *r, const mr_func_ref **f)
 {
     int64_t i;
@@ -47,7 +47,7 @@ static void run_case(mr_run *r)
         mr_run_call_from(r, f, 1);
 }
 
-/* What the attr output_shapes promises; nothing when it is empty. */
+/* The shapes that the attr output_shapes declares; unknown when it is empty. */
 static mr_status *promised_shapes(mr_infer *c)
 {
     const mr_attr *shapes;
@@ -68,7 +68,7 @@ static mr_status *case_shape(mr_infer *c)
     return promised_shapes(c);
 }
 
-/* The condition is read here; everything else goes on to the function. */
+/* The condition is read on the host; all other inputs are passed to the function. */
 #define BY_CONDITION(fn) MR_KERNELS({"CPU", 0, NULL, fn, .host_in = 1}, )
 #define IF_ATTRS                                                                                            \
     "Tcond: type; Tin: list(type) >= 0; Tout: list(type) >= 0; then_branch: func; else_branch: func; "      \
@@ -116,8 +116,8 @@ MR_OP(StatelessCase,
     .shape   = case_shape,
     .kernels = BY_CONDITION(run_case));
 
-/* Stands for a result that only another branch has.  Nobody reads it, but it has the shape that was promised for the result:
- * where that leaves a size open, none. */
+/* A placeholder for a result that only another branch has. Nobody reads it, but it has the declared shape of the
+ * result; where that leaves a size open, the size is 0. */
 static mr_status *fake_param(mr_run *r)
 {
     const mr_pshape *s;

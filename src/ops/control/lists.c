@@ -1,4 +1,4 @@
-/* ops/control/lists.c -- lists of values under another kind of type attr, as bodies of old functions have them. */
+/* ops/control/lists.c -- lists of values with another kind of type attr, as in bodies of old functions. */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "run/run.h"

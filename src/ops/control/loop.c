@@ -1,7 +1,6 @@
-/* ops/control/loop.c -- the doors of a loop: Enter, Exit, NextIteration, LoopCond.
+/* ops/control/loop.c -- the boundaries of a loop: Enter, Exit, NextIteration, LoopCond.
  *
- * The kernels only pass their input on; frames and iterations are the executor's (exec/frames.c).
- */
+ * The kernels only pass their input through; the executor manages frames and iterations (exec/frames.c). */
 #include "graph/infer.h"
 #include "run/run.h"
 
@@ -11,12 +10,12 @@ static mr_status *pass_input(mr_run *r)
     return NULL;
 }
 
-/* Also the place where a loop that would never end notices that its step is over. */
+/* Also checks for cancellation, so that an endless loop ends with its step. */
 static mr_status *loop_cond(mr_run *r)
 {
     if (r->step->cancel && mr_cancel_started(r->step->cancel))
         return mr_error(MR_CANCELLED, "Loop execution was cancelled.");
-    if (mr_in(r, 0)->rank != 0) /* not seen by inference when shapes are unknown */
+    if (mr_in(r, 0)->rank != 0) /* shape inference cannot check this when shapes are unknown */
         return mr_invalid("LoopCond '%s': the condition must be a scalar, not of shape %s",
                           r->node->name, MR_TENSOR_SHAPE(mr_in(r, 0)));
     mr_run_pass(r, 0, 0);
@@ -30,7 +29,7 @@ static mr_status *infer_unchanged(mr_infer *c)
     return NULL;
 }
 
-/* A loop variable may change its shape from one iteration to the next; an invariant may not. */
+/* A loop variable may change its shape between iterations; an invariant may not. */
 static mr_status *enter_shape(mr_infer *c)
 {
     bool is_constant;

@@ -1,7 +1,7 @@
-/* ops/control/map_defun.c -- a function called once for each row of its arguments; the results are stacked.
+/* ops/control/map_defun.c -- calls a function once for each row of its arguments and stacks the results.
  *
- * Some calls are under way at a time; each that ends starts the next one.  So calls are posted from callbacks, and neither
- * the stack nor the number of flows grows with the rows. */
+ * Several calls run at a time; each one that ends starts the next. Calls are posted from callbacks, so neither the
+ * stack nor the number of concurrent calls grows with the number of rows. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "run/run.h"
@@ -10,7 +10,7 @@ enum { MAX_AT_ONCE = 16 };
 
 typedef struct mapping mapping;
 
-typedef struct turn { /* one call after the other */
+typedef struct turn { /* a sequence of calls */
     mapping *m;
     int64_t row;
     mr_tensor **args, **rets;
@@ -19,7 +19,7 @@ typedef struct turn { /* one call after the other */
 struct mapping {
     mr_run *r;
     const mr_func_ref *f;
-    int n_rows_in; /* arguments that are taken row by row; the rest is the same for all */
+    int n_rows_in; /* arguments that are taken row by row; the others are the same for all calls */
     int64_t n;
     mr_mutex mu;
     int64_t next MR_GUARDED_BY(mu);
@@ -27,7 +27,7 @@ struct mapping {
     mr_status *st MR_GUARDED_BY(mu); /* first error */
     int n_turns;
     turn turns[MAX_AT_ONCE];
-    mr_tensor **tensors; /* of all turns */
+    mr_tensor **tensors; /* those of all turns */
 };
 
 static void mapping_end(mapping *m)
@@ -60,7 +60,7 @@ static void drop_rows(turn *t)
     }
 }
 
-/* The first result of each output says what all rows look like. */
+/* The first result of each output determines the shape of all rows. */
 static mr_status *room_for_locked(mapping *m, int i, const mr_tensor *v, mr_tensor **out) MR_REQUIRES(m->mu)
 {
     mr_shape shape = {.rank = 1, .dims = {m->n}};
@@ -112,7 +112,7 @@ static void row_done(void *ctx, mr_status *st)
     take_turn(t);
 }
 
-/* The next row that nobody has taken, or the end of this turn. */
+/* Starts the next row that nobody has taken, or ends this turn. */
 static void take_turn(turn *t)
 {
     mapping *m = t->m;
@@ -133,7 +133,7 @@ static void take_turn(turn *t)
     for (int i = 0; i < m->n_rows_in && !st; i++)
         st = take_row(m, i, t->row, &t->args[i]);
     if (st)
-        row_done(t, st); /* no deeper than this: after an error there are no more rows */
+        row_done(t, st); /* recurses no deeper: after an error no more rows are started */
     else
         c->call(c, m->r, m->f, t->args, m->r->n_in, t->rets, m->r->n_out, row_done, t);
 }
@@ -164,7 +164,7 @@ static mr_status *check_call(mr_run *r, int *n_rows_in, int64_t *n, const mr_fun
     return NULL;
 }
 
-/* No rows: the shapes must say what the outputs are. */
+/* Without rows, the declared shapes must determine the outputs. */
 static mr_status *give_nothing(mr_run *r)
 {
     const mr_attr *shapes;
@@ -189,7 +189,7 @@ static void start_mapping(mr_run *r, const mr_func_ref *f, int n_rows_in, int64_
     mr_mutex_init(&m->mu);
     m->under_way = m->n_turns;
     m->tensors = mr_new_array(mr_tensor *, each * m->n_turns + 1);
-    int n_turns = m->n_turns; /* the mapping may be gone after the last turn was started */
+    int n_turns = m->n_turns; /* the mapping may be freed once the last turn has started */
     for (int k = 0; k < n_turns; k++) {
         m->turns[k] = (turn){m, 0, m->tensors + (size_t)k * (size_t)each, m->tensors + (size_t)k * (size_t)each + r->n_in};
         for (int i = n_rows_in; i < r->n_in; i++)

@@ -1,13 +1,12 @@
-/* ops/control/merge.c -- the first live input goes on.
+/* ops/control/merge.c -- Merge passes its first live input through.
  *
- * The executor starts a Merge when one input is there and puts no other beside it, so the kernel
- * only looks which one it is. */
+ * The executor starts a Merge when one input has arrived and sets no other, so the kernel only finds out which one
+ * it is. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "run/run.h"
 
-/* The possible values of value_index, made once: nearly nobody reads it, and it must cost nothing.
- */
+/* The possible values of value_index, created once: almost nobody reads it, so it must cost nothing. */
 typedef struct indexes {
     int n;
     mr_tensor **t;
@@ -49,7 +48,7 @@ static mr_status *run_merge(mr_run *r)
     return NULL;
 }
 
-/* What holds for every input: any of them may come. */
+/* Infers what holds for every input, because any of them may arrive. */
 static mr_status *merge_shape(mr_infer *c)
 {
     const mr_pshape *s = c->in[0];

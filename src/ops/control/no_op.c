@@ -1,4 +1,4 @@
-/* ops/control/no_op.c -- ops that only order others: NoOp, ControlTrigger.
+/* ops/control/no_op.c -- ops that only order other ops: NoOp, ControlTrigger.
  *
  * ControlTrigger differs from NoOp in the executor: dead control inputs do not make it dead. */
 #include "graph/infer.h"

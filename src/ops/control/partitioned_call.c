@@ -1,8 +1,8 @@
 /* ops/control/partitioned_call.c -- ops that call a function given as an attribute.
  *
- * A node whose op is itself the name of a function needs nothing here: run/instance.c gives it a
- * kernel. SymbolicGradient is handed on under its own name; exec/function.c derives the function it
- * means.  The gradient of a call is made by graph/gradient_call.c. */
+ * A node whose op is itself the name of a function needs nothing here: run/instance.c gives it a kernel.
+ * SymbolicGradient is passed on under its own name; exec/function.c derives the function it denotes.
+ * graph/gradient_call.c builds the gradient of a call. */
 #include "graph/infer.h"
 #include "run/executor_type.h"
 #include "run/run.h"

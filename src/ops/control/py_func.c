@@ -1,4 +1,4 @@
-/* ops/control/py_func.c -- functions of Python as ops; the front end that has them sets the hook of run/py_func.h. */
+/* ops/control/py_func.c -- Python functions as ops; the Python front end sets the hook of run/py_func.h. */
 #include "run/py_func.h"
 
 #include "base/memory.h"

@@ -1,4 +1,5 @@
-/* ops/control/remote_call.c -- a function called on another device of the session, also of another task (server/remote_call.h). */
+/* ops/control/remote_call.c -- calls a function on another device of the session, also in another task
+ * (server/remote_call.h). */
 #include "graph/infer.h"
 #include "run/run.h"
 

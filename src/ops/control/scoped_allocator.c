@@ -1,7 +1,9 @@
-/* ops/control/scoped_allocator.c -- several tensors in one buffer: made, put together, and taken apart again.
+/* ops/control/scoped_allocator.c -- several tensors in one buffer: creates it, concatenates into it, and splits it
+ * again.
  *
- * TensorFlow lets the producers of the inputs write into the buffer themselves.  Ours write where they like, so putting
- * together copies.  Each tensor begins at a multiple of ALIGN bytes in the buffer, as the shape of the buffer counts on. */
+ * In TensorFlow the producers of the inputs write into the buffer themselves. Ours write to their own memory, so
+ * the concatenation copies. Each tensor begins at a multiple of ALIGN bytes in the buffer, as the shape of the
+ * buffer assumes. */
 #include "graph/infer.h"
 #include "run/run.h"
 
@@ -19,7 +21,7 @@ static mr_status *make_backing(mr_run *r)
     return NULL;
 }
 
-/* Where a tensor of n elements begins behind `at`, in elements; false when that does not fit into total. */
+/* The position of a tensor of n elements after `at`, in elements; false when it does not fit into total. */
 static bool place_next(int64_t *at, int64_t n, int64_t total, size_t size, int64_t *begin)
 {
     int64_t per = (int64_t)MR_MAX(ALIGN / size, 1);
@@ -45,7 +47,7 @@ static mr_status *run_concat(mr_run *r)
     MR_TRY(mr_node_get_bool(r->node, "reshape", &reshape));
     MR_TRY(mr_node_get_shape(r->node, "shape", &shape));
     if (!mr_dtype_is_plain(buffer->dtype))
-        return mr_invalid("%s: elements of type %s", r->node->def->name, mr_dtype_name(buffer->dtype));
+        return mr_invalid("%s does not support elements of type %s", r->node->def->name, mr_dtype_name(buffer->dtype));
     if (reshape && !mr_pshape_full(shape))
         return mr_invalid("_ScopedAllocatorConcat: the shape %s must be fully defined", MR_PSHAPE_TEXT(shape));
     if (reshape)
@@ -64,13 +66,13 @@ static mr_status *run_concat(mr_run *r)
     return NULL;
 }
 
-/* The shapes are those of the inputs that were put together. */
+/* The shapes are those of the inputs that were concatenated. */
 static mr_status *run_split(mr_run *r)
 {
     const mr_tensor *buffer = mr_in(r, 0);
     int64_t at = 0, begin;
     if (!mr_dtype_is_plain(buffer->dtype))
-        return mr_invalid("%s: elements of type %s", r->node->def->name, mr_dtype_name(buffer->dtype));
+        return mr_invalid("%s does not support elements of type %s", r->node->def->name, mr_dtype_name(buffer->dtype));
     for (int i = 0; i < r->n_out; i++) {
         const mr_tensor *like = mr_in(r, 1 + i);
         mr_tensor *y;

@@ -1,8 +1,8 @@
-/* ops/control/send.c -- an edge between two devices: _Send puts a value into the step's rendezvous,
- * _Recv waits for it there.
+/* ops/control/send.c -- an edge between two devices: _Send puts a value into the step's rendezvous, _Recv waits for
+ * it there.
  *
- * Both run although they are dead: the deadness travels with the value, or the other side would
- * wait for ever.  A waiting _Recv is ended by the step's owner, who aborts the rendezvous. */
+ * Both run even if they are dead: the deadness is sent with the value, otherwise the other side would wait for
+ * ever. The owner of the step ends a waiting _Recv by aborting the rendezvous. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "graph/infer.h"
@@ -26,7 +26,7 @@ static mr_status *run_send(mr_run *r)
     if (!r->step->rendezvous)
         return mr_error(MR_INTERNAL, "Op kernel context needs to provide a rendezvous.");
     mr_tensor *t = r->dead ? NULL : mr_tensor_ref(mr_in(r, 0));
-    if (MR_UNLIKELY(r->began_ns)) /* the receiver may run inside the call below: that is not this op's time */
+    if (MR_UNLIKELY(r->began_ns)) /* the receiver may run inside the call below: its time does not belong to this op */
         r->ended_ns = mr_now_ns();
     return mr_rendezvous_send(r->step->rendezvous, r->state, r->frame, r->iteration, t, r->dead);
 }
@@ -36,8 +36,8 @@ typedef struct receive {
     mr_run *run;
 } receive;
 
-/* What comes is in host memory.  Numbers to compute with go to a device that has memory of its own, once for all who
- * use them; shapes and the like are wanted where they are. */
+/* A received value is in host memory. Numbers are copied to a device with separate memory, once for all consumers;
+ * shapes and similar values are used on the host. */
 static bool goes_to_device(const mr_run *r, const mr_tensor *t)
 {
     return r->step->device->accel && t->dtype == MR_FLOAT && mr_tensor_on_host(t) && !mr_node_is(r->node, "_HostRecv");

@@ -1,11 +1,10 @@
-/* ops/control/switch.c -- a value goes one way, the other ways are dead.
+/* ops/control/switch.c -- Switch passes a value to one output; the other outputs are dead.
  *
- * The gradients of these ops are made by graph/gradients.c, which knows conditionals and loops as a
- * whole. */
+ * graph/gradients.c builds the gradients of these ops, because it treats conditionals and loops as a whole. */
 #include "graph/infer.h"
 #include "run/run.h"
 
-/* All outputs look like the data input; a handle leads to the same thing whichever way it goes. */
+/* All outputs have the type and shape of the data input; a handle refers to the same object on every output. */
 static mr_status *like_data(mr_infer *c)
 {
     for (int i = 0; i < c->n_out; i++) {
@@ -73,7 +72,7 @@ static mr_status *ref_select_shape(mr_infer *c)
     const mr_pshape *s;
     MR_TRY(mr_infer_rank(c, c->in[0], 0, &s));
     s = c->in[1];
-    for (int i = 1; i < c->n_in; i++) /* known only if all are and agree, as in TensorFlow */
+    for (int i = 1; i < c->n_in; i++) /* known only if all are known and agree, as in TensorFlow */
         if (!mr_pshape_full(c->in[i]) || !mr_pshape_eq(c->in[i], s))
             s = &mr_pshape_unknown;
     c->out[0] = s;

@@ -1,4 +1,4 @@
-/* ops/control/switch_test.c -- what is known of chosen references before they run. */
+/* ops/control/switch_test.c -- shape inference for references that Switch and Merge choose. */
 #include "graph/infer.h"
 #include "graph/scope.h"
 #include "ops/table.h"

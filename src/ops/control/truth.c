@@ -4,7 +4,7 @@
 #include "graph/infer.h"
 #include "run/run.h"
 
-/* Of any plain element; a float of few bits is 0 when all but its sign are. */
+/* For any plain element; a 16-bit float is 0 when all bits but its sign are. */
 static bool is_not_zero(const mr_tensor *t)
 {
     const unsigned char *p = t->data;
@@ -33,7 +33,7 @@ mr_status *mr_tensor_truth(const mr_tensor *t, bool *out)
         *out = t->n > 0;
         return NULL;
     }
-    if (!mr_tensor_on_host(t)) { /* what a function computed on its device */
+    if (!mr_tensor_on_host(t)) { /* a function computed it on its device */
         mr_tensor *host;
         MR_TRY(mr_tensor_copy(NULL, t, &host));
         mr_status *st = mr_tensor_truth(host, out);

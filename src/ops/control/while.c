@@ -1,10 +1,10 @@
-/* ops/control/while.c -- loops of whole functions: While, For and their forms.
+/* ops/control/while.c -- loops over whole functions: While, For and their variants.
  *
- * A loop is a record that passes through callbacks: a call of cond, then one of body, then cond again.  Calls are
- * posted to the step's runner and end there (exec/function.c), so that neither the stack nor memory grows with the number of
- * iterations, and no thread is held.  A cancelled step ends the loop between two calls at the latest.
+ * A loop is a record that passes through callbacks: a call of cond, then one of body, then cond again. Calls are
+ * posted to the step's runner and end there (exec/function.c), so that neither the stack nor memory grows with the
+ * number of iterations, and no thread is blocked. A cancelled step ends the loop between two calls at the latest.
  *
- * One iteration runs after the other; parallel_iterations counts only for loops that are lowered (passes/lower.c). */
+ * Iterations run one after the other; parallel_iterations matters only for loops that are lowered (passes/lower.c). */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "ops/control/truth.h"
@@ -12,13 +12,13 @@
 
 typedef struct loop {
     mr_run *r;
-    const mr_func_ref *cond, *body; /* of a For: cond NULL */
-    int n;                          /* variables */
-    int first;                      /* arguments of body before them: 1 for the counter of a For */
-    int64_t i, limit, delta;        /* of a For */
-    mr_tensor *verdict;             /* of cond */
+    const mr_func_ref *cond, *body; /* cond is NULL for a For */
+    int n;                          /* number of variables */
+    int first;                      /* arguments of body before the variables: 1 for the counter of a For */
+    int64_t i, limit, delta;        /* counter of a For */
+    mr_tensor *verdict;             /* result of cond */
     mr_tensor **args;               /* first + n, owned: the counter and the variables */
-    mr_tensor **rets;               /* n: of the body that runs */
+    mr_tensor **rets;               /* n results of the running body */
 } loop;
 
 static size_t loop_bytes(int n) { return sizeof(loop) + sizeof(mr_tensor *) * (size_t)(2 * n + 1); }
@@ -65,7 +65,7 @@ static void call_function(loop *l, const mr_func_ref *f, int n_args, mr_tensor *
 
 static void next_iteration(loop *l);
 
-/* The variables must keep the types that the node has declared: whoever reads its outputs counts on them. */
+/* The variables must keep the types that the node declares, because readers of its outputs rely on them. */
 static mr_status *take_results(loop *l)
 {
     mr_status *st = NULL;
@@ -105,7 +105,7 @@ static void cond_done(void *ctx, mr_status *st)
         call_function(l, l->body, l->n, l->rets, l->n, body_done);
 }
 
-/* A For counts by itself. */
+/* Advances the counter of a For; false when the loop has ended. */
 static bool count_turn(loop *l)
 {
     if (l->delta > 0 ? l->i >= l->limit : l->i <= l->limit)
@@ -167,7 +167,7 @@ static mr_status *read_for(const mr_run *r, int64_t bounds[3], const mr_func_ref
     if (bounds[DELTA] == 0)
         return mr_invalid("delta must not be 0");
     if (bounds[DELTA] > 0 ? bounds[START] > bounds[LIMIT] : bounds[START] < bounds[LIMIT])
-        return mr_invalid("start %lld does not reach limit %lld by delta %lld", (long long)bounds[START],
+        return mr_invalid("For cannot get from start %lld to limit %lld with delta %lld", (long long)bounds[START],
                           (long long)bounds[LIMIT], (long long)bounds[DELTA]);
     return mr_node_get_func(r->node, "body", body);
 }
@@ -194,7 +194,7 @@ static void run_for(mr_run *r)
 
 /* ---- the ops ---- */
 
-/* What the attr output_shapes promises.  When it is empty nothing is known: a body may change shapes. */
+/* The shapes that the attr output_shapes declares. When it is empty nothing is known: a body may change shapes. */
 static mr_status *while_shape(mr_infer *c)
 {
     const mr_attr *shapes;
