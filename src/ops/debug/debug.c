@@ -1,6 +1,7 @@
-/* ops/debug/debug.c -- what debuggers put into graphs: copies, taps and summaries of values.
+/* ops/debug/debug.c -- ops that debuggers insert into graphs: copies, taps and summaries of values.
  *
- * Values go on as they came; sending them to debug_urls is not here, and a node that asks for it says so when it runs. */
+ * Values pass unchanged. Sending them to debug_urls is not implemented, and a node with such a URL fails when it
+ * runs. */
 #include <math.h>
 
 #include "graph/grad.h"
@@ -102,7 +103,7 @@ MR_OP(DebugGradientRefIdentity,
 
 /* ---- summaries ---- */
 
-/* Numbers are looked at as doubles, some at a time. */
+/* Numbers are converted to double, one block at a time. */
 enum { BLOCK = 512 };
 
 static int read_block(const mr_tensor *t, int64_t at, double *out)
@@ -138,7 +139,7 @@ MR_OP(DebugNanCount,
     .examples = MR_EXAMPLES("[1, 0] -> [0]", "[1, nan, inf, nan] -> [2]", "shape(0) -> [0]", "true -> [0]"));
 
 typedef struct summary {
-    int64_t nan, minus, negative, zero, positive, plus; /* minus, plus: beyond the bounds too */
+    int64_t nan, minus, negative, zero, positive, plus; /* minus, plus: include values beyond the bounds */
     int64_t n_finite;
     double min, max, sum, squares;
 } summary;
@@ -165,7 +166,7 @@ static void look_at(summary *s, double x, double low, double high)
         *(x < 0 ? &s->negative : x > 0 ? &s->positive : &s->zero) += 1;
 }
 
-/* The variance needs a second look, or it would lose its digits. */
+/* The variance needs a second pass, otherwise it would lose precision. */
 static void summarize_tensor(const mr_tensor *x, double low, double high, summary *s)
 {
     double block[BLOCK];
