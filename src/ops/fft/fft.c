@@ -1,5 +1,4 @@
-/* ops/fft/fft.c -- transforms of complex numbers: FFT, IFFT, in one, two and three dimensions, and
- * their old names. */
+/* ops/fft/fft.c -- transforms of complex numbers: FFT, IFFT, in one, two and three dimensions, and their old names. */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/array/layout.h"
@@ -56,7 +55,7 @@ static mr_status *infer_fft3(mr_infer *c) { return mr_infer_rank_at_least(c, c->
 
 /* ---- gradients ---- */
 
-/* The adjoint of the transform is its inverse but for a factor: the number of elements. */
+/* The adjoint of the transform is its inverse times this factor: the number of elements. */
 static mr_out size_of(mr_grad *g, mr_out x, int dimensions)
 {
     mr_scope *s = g->s;

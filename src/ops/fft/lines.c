@@ -1,4 +1,4 @@
-/* ops/fft/lines.c -- brings the lines of a tensor to mr_fft_run and back. */
+/* ops/fft/lines.c -- applies mr_fft_run to the lines of a tensor. */
 #include "ops/fft/lines.h"
 
 #include "run/scratch.h"
@@ -8,12 +8,12 @@ typedef struct job {
     mr_fft_pass p;
     const mr_fft *plan;
     mr_fft_array src, dst;
-    int64_t src_step, dst_step; /* from one number of a line to the next */
+    int64_t src_step, dst_step; /* distance between the numbers of a line */
     int64_t n_read, n_written;  /* numbers of a line */
-    bool failed;                /* atomic: memory was out */
+    bool failed;                /* atomic: out of memory */
 } job;
 
-/* Numbers of a line, `step` apart, to the double they are computed in. */
+/* Converts the numbers of a line, `step` apart, to double, in which they are transformed. */
 static void load_line(const mr_tensor *t, int64_t at, int64_t step, int64_t n, mr_c128 *x)
 {
     switch (t->dtype) {
@@ -56,14 +56,14 @@ static void store_line(const mr_tensor *t, int64_t at, int64_t step, int64_t n, 
     }
 }
 
-/* The inverse is the conjugate of the transform of conjugates, over n. */
+/* The inverse transform is the conjugate of the transform of the conjugates, divided by n. */
 static void conjugate_line(mr_c128 *x, int64_t n, double factor)
 {
     for (int64_t i = 0; i < n; i++)
         x[i] = __builtin_complex(creal(x[i]) * factor, -cimag(x[i]) * factor);
 }
 
-/* What a line lacks of a Hermitian one. */
+/* Fills in the second half of a Hermitian line. */
 static void mirror_line(mr_c128 *x, int64_t n)
 {
     for (int64_t i = 1; i <= (n - 1) / 2; i++)
@@ -84,7 +84,7 @@ static void one_line(const job *j, int64_t from, int64_t to, mr_c128 *x, mr_c128
     store_line(j->dst.t, to, j->dst_step, j->n_written, x);
 }
 
-/* Where line i of the result begins, in an array of these dims. */
+/* The start of line i of the result, in an array of these dims. */
 static int64_t line_start(const job *j, const int64_t *dims, int64_t i)
 {
     int64_t index[4] = {0}, at = 0;

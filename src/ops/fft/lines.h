@@ -1,8 +1,8 @@
 /* ops/fft/lines.h -- transforms of all lines of a tensor along one axis.
  *
- * Tensors are seen as four dimensions: a batch and the last three, sizes of 1 in front of those that
- * are transformed.  The result may be shorter than the source along any of them: what is beyond is
- * not read.  Real and complex numbers, of float and double, are converted on the way. */
+ * Tensors are viewed as four dimensions: a batch and the last three, with sizes of 1 before those that are
+ * transformed. The result may be shorter than the source along any of them: the rest of the source is not read.
+ * Real and complex numbers, of float and double, are converted as needed. */
 #ifndef MR_OPS_FFT_LINES_H
 #define MR_OPS_FFT_LINES_H
 
@@ -16,7 +16,7 @@ typedef struct mr_fft_array {
 
 typedef enum mr_fft_kind {
     MR_FFT_COMPLEX,   /* n numbers to n numbers */
-    MR_FFT_FROM_REAL, /* n real ones to n/2 + 1 complex ones: the others are their conjugates */
+    MR_FFT_FROM_REAL, /* n real numbers to n/2 + 1 complex ones: the others are their conjugates */
     MR_FFT_TO_REAL,   /* and back */
 } mr_fft_kind;
 

@@ -1,8 +1,8 @@
 /* ops/fft/plan.c -- mixed radix transforms, and Bluestein's for lengths with a large prime factor.
  *
- * Stockham's way: each factor p of n is one pass from one array to another, so nothing need be
- * brought into order at the end.  With s the product of the factors already done, a pass treats
- * n / s numbers that lie s apart, for s neighbours at once, which is the loop that is vectorised:
+ * Stockham's algorithm: each factor p of n is one pass from one array to another, so no reordering is needed at the
+ * end. With s the product of the factors already done, a pass transforms n / s numbers that are s apart, for s
+ * neighbours at once, which is the vectorised loop:
  *
  *     t_k = x[q + s (i + m k)], k < p;   y[q + s (p i + j)] = w^(i j s) DFT_p(t)_j,   m = n / (s p)
  *
@@ -28,7 +28,7 @@ struct mr_fft {
     int n_factors;
     int factors[MAX_FACTORS];
     struct mr_fft *inner; /* Bluestein's convolution, of a length >= 2n - 1; or NULL */
-    cx *filter;           /* the transform of what is convolved with */
+    cx *filter;           /* the transform of the convolution's filter */
 };
 
 MR_INLINE cx mul(cx a, cx b) { return (cx){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
@@ -39,7 +39,7 @@ MR_INLINE cx minus_i(cx a) { return (cx){a.im, -a.re}; } /* -i a */
 
 /* ---- making ---- */
 
-/* Fours first, since they are the cheapest; false when a factor is too large. */
+/* Factors of four come first, because they are the cheapest; false when a factor is too large. */
 static bool factorize_length(int64_t n, mr_fft *f)
 {
     static const int first[] = {4, 2, 3, 5};
@@ -59,11 +59,11 @@ static mr_status *no_memory(int64_t n)
                     (long long)n);
 }
 
-/* exp(-2 pi i k / n), by the nearest quarter so that quarters are exact. */
+/* exp(-2 pi i k / n), computed relative to the nearest quarter turn so that quarters are exact. */
 static cx unit_root(int64_t k, int64_t n)
 {
     int64_t quarter = (int64_t)rint(4 * ((double)k / (double)n));
-    /* k - quarter n / 4, in parts of 4n */
+    /* the angle of k - quarter n / 4; the difference is exact */
     double rest = (double)(4 * (__int128)k - (__int128)quarter * n) / (double)n * M_PI_2;
     double c = cos(rest), s = sin(rest);
     switch (quarter & 3) {
@@ -89,7 +89,7 @@ static int64_t convolution_length(int64_t n)
     return m;
 }
 
-/* The filter exp(pi i k^2 / n) for |k| < n, wrapped around. */
+/* The filter exp(pi i k^2 / n) for |k| < n, in cyclic order. */
 static mr_status *make_filter(mr_fft *f)
 {
     mr_status *st = NULL;
@@ -211,7 +211,7 @@ MR_CLONES static void radix5_pass(int64_t s, int64_t far, const cx *w, const cx 
     }
 }
 
-/* By the definition; one are the p-th roots, `step` apart among n. */
+/* Any factor, by the definition; `one` holds the p-th roots, `step` apart among n. */
 static void pass_any(int p, int64_t s, int64_t far, const cx *w, const cx *one, int64_t step,
                      const cx *x, cx *y)
 {
@@ -255,7 +255,7 @@ static void run_factors(const mr_fft *f, cx *x, cx *room)
         memcpy(x, from, sizeof(cx) * (size_t)f->n);
 }
 
-/* Of two forward transforms the second, of conjugates, is the inverse. */
+/* Two forward transforms: the second one, of conjugates, acts as the inverse. */
 static void run_convolution(const mr_fft *f, cx *x, cx *room)
 {
     int64_t n = f->n, m = f->inner->n;
@@ -302,7 +302,7 @@ static mr_fft *find_locked(mr_fft_cache *c, int64_t n) MR_REQUIRES(c->mu)
     return NULL;
 }
 
-/* In place of the one that was not used for longest; the old one is handed back. */
+/* Replaces the least recently used plan and returns it. */
 static mr_fft *keep_locked(mr_fft_cache *c, mr_fft *f) MR_REQUIRES(c->mu)
 {
     int oldest = 0;
@@ -315,7 +315,7 @@ static mr_fft *keep_locked(mr_fft_cache *c, mr_fft *f) MR_REQUIRES(c->mu)
     return old;
 }
 
-/* Made without the lock; two threads may make the same one at the same time. */
+/* Creates plans without the lock; two threads may create the same one at the same time. */
 mr_status *mr_fft_cache_get(mr_fft_cache *c, int64_t n, mr_fft **out)
 {
     mr_lock(&c->mu);

@@ -1,7 +1,7 @@
 /* ops/fft/rfft.c -- transforms of real numbers: RFFT and IRFFT, in one, two and three dimensions.
  *
- * The transform of real numbers is Hermitian, so only the first half of its last dimension is
- * stored.  The input may be longer than fft_length says: what is beyond is not read. */
+ * The transform of real numbers is Hermitian, so only the first half of its last dimension is stored.  The input
+ * may be longer than fft_length: the rest is not read. */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/array/layout.h"
@@ -24,10 +24,10 @@ static void deinit_rfft(void *s) { mr_fft_cache_deinit(&((state *)s)->cache); }
 
 typedef struct lengths {
     int dimensions;
-    int64_t n[4]; /* of the transform, by dimension of the four */
+    int64_t n[4]; /* lengths of the transform, for each of the four dimensions */
 } lengths;
 
-/* fft_length, which the input must have, but for empty ones. */
+/* Reads fft_length; the input must be at least that long, unless it is empty. */
 static mr_status *read_lengths(mr_run *r, int dimensions, bool inverse, lengths *l)
 {
     const mr_tensor *x = mr_in(r, 0), *given = mr_in(r, 1);
@@ -53,7 +53,7 @@ static mr_status *read_lengths(mr_run *r, int dimensions, bool inverse, lengths 
     return NULL;
 }
 
-/* The tensor as four dimensions; `dimensions` of them are its last. */
+/* The tensor as four dimensions; the last `dimensions` of them are transformed. */
 static mr_fft_array array_of(const mr_tensor *t, int dimensions)
 {
     mr_fft_array a = {.t = t, .dims = {1, 1, 1, 1}};
@@ -95,7 +95,7 @@ static mr_status *run_rfft(mr_run *r, int dimensions)
     return NULL;
 }
 
-/* The other dimensions first, in room of our own that has as much of the input as is wanted. */
+/* Transforms the other dimensions first, in a temporary array with the needed part of the input. */
 static mr_status *inverse_front(mr_run *r, const lengths *l, const mr_fft_array *src,
                                 mr_fft_array *mid, mr_tensor **room)
 {
@@ -170,7 +170,7 @@ static mr_status *irfft3d_shape(mr_infer *c) { return infer_rfft(c, 3, false); }
 
 /* ---- gradients ---- */
 
-/* v with zeros behind, up to this shape. */
+/* Pads v with zeros at the end, up to this shape. */
 static mr_out pad_to(mr_grad *g, mr_out v, mr_out wanted)
 {
     mr_out more = mr_emit(g->s, "Sub", wanted, mr_shape_of(g, v));
@@ -179,7 +179,7 @@ static mr_out pad_to(mr_grad *g, mr_out v, mr_out wanted)
     return mr_emit(g->s, "Pad", v, pads);
 }
 
-/* All but the last `last` entries of a shape, and these behind them. */
+/* Replaces the last `last` entries of a shape by `entries`. */
 static mr_out with_last(mr_grad *g, mr_out shape_, int last, mr_out entries)
 {
     mr_scope *s = g->s;
@@ -200,8 +200,8 @@ static mr_out count_elements(mr_grad *g, mr_dtype type) /* product of fft_length
     return cast_to(g, mr_emit(g->s, "Prod", mr_xi(g, 1), mr_const_i32(g->s, 0)), type);
 }
 
-/* The adjoint: dy with zeros for the half that is not stored, transformed back without the factor;
- * its real part. */
+/* The adjoint: dy, with zeros for the half that is not stored, is transformed back without the factor; the result
+ * is its real part. */
 static void forward_backward(mr_grad *g, int dimensions, const char *inverse_)
 {
     mr_out dy = mr_dyi(g, 0), x = mr_xi(g, 0);
@@ -212,8 +212,8 @@ static void forward_backward(mr_grad *g, int dimensions, const char *inverse_)
     mr_dxi(g, 0, pad_to(g, mr_emit(g->s, "Mul", back, count_elements(g, real)), mr_shape_of(g, x)));
 }
 
-/* The adjoint: dy transformed, over the number of elements; what stands for its conjugate too
- * counts twice, that is all but the first and, of an even length, the last. */
+/* The adjoint: dy is transformed and divided by the number of elements. Entries that also represent their conjugate
+ * count twice: all but the first and, for an even length, the last. */
 static void inverse_backward(mr_grad *g, const char *forward_)
 {
     mr_scope *s = g->s;
