@@ -245,4 +245,4 @@ MR_OP(_ParallelConcatUpdate,
     .state_bytes = sizeof(int64_t), .init = loc_init,
     .examples = MR_EXAMPLES("loc=1: [1, 2], [7] -> [1, 7]", "loc=0: [\"a\"], [\"b\"] -> [\"b\"]",
                             "loc=2: [1, 2], [7] -> !INVALID_ARGUMENT loc 2 is not in [0, 2)",
-                            "loc=0: [1, 2], [7, 8] -> !INVALID_ARGUMENT is no row of value"));
+                            "loc=0: [1, 2], [7, 8] -> !INVALID_ARGUMENT is not a row of value"));
