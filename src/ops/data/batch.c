@@ -1,5 +1,5 @@
-/* ops/data/batch.c -- several elements as one, and one as several: BatchDataset, PaddedBatchDataset, WindowDataset,
- * SlidingWindowDataset, UnbatchDataset. */
+/* ops/data/batch.c -- joins several elements to one, and splits one into several: BatchDataset, PaddedBatchDataset,
+ * WindowDataset, SlidingWindowDataset, UnbatchDataset. */
 #include "base/memory.h"
 #include "ops/data/dataset.h"
 #include "ops/data/parallel_map.h"
@@ -12,7 +12,7 @@ typedef struct batch {
     mr_dataset base;
     int64_t n;
     bool drop_remainder;
-    const mr_pshape **padded; /* one a component, and what pads it; NULL: not padded */
+    const mr_pshape **padded; /* shape and padding value of each component; NULL: not padded */
     mr_tensor **padding;
 } batch;
 
@@ -32,7 +32,7 @@ static mr_status *stack_all(const batch *d, const mr_gathered *e, mr_tensor **ou
     return NULL;
 }
 
-/* What came before an error in the middle of a batch is lost with it. */
+/* An error in the middle of a batch discards the elements before it. */
 static mr_status *batch_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const batch *d = (batch *)it->dataset;
@@ -65,7 +65,7 @@ static mr_status *read_size(mr_run *r, int64_t *out)
     return *out > 0 ? NULL : mr_invalid("Batch size must be greater than zero.");
 }
 
-/* drop: which input says so; -1: none. */
+/* drop: the input that holds drop_remainder; -1: none. */
 static mr_status *new_batch(mr_run *r, const mr_dataset_kind *k, int drop, batch **out)
 {
     int64_t n;
@@ -109,7 +109,7 @@ MR_OP(BatchDatasetV2,
     .examples = MR_EXAMPLES(R TYPES ": r, 3, true -> shape()", R TYPES ": r, 9223372036854775807, false -> shape()",
                             R TYPES ": r, -1, true -> !INVALID_ARGUMENT Batch size must be greater than zero."));
 
-/* Copying takes less time than what it would be handed to. */
+/* Copying takes less time than handing the work to another thread would. */
 static mr_status *parallel_batch(mr_run *r)
 {
     int64_t calls;
@@ -257,8 +257,8 @@ static mr_status *give_window(const windows *d, const mr_gathered *e, int i, int
     return st;
 }
 
-/* If windows are datasets, an error counts as an element, as in TensorFlow: every window that contains it fails, and it
- * does not change the others.  In `some` its place is an element of NULLs. */
+/* If windows are datasets, an error counts as an element, as in TensorFlow: every window that contains it fails,
+ * and the others do not change. In `some` the error is represented by an element of NULLs. */
 typedef struct window_error {
     int64_t at; /* counted from the first element of the input */
     mr_status *st;
@@ -267,7 +267,7 @@ typedef struct window_error {
 typedef struct windowing {
     gathering g;
     MR_VEC(window_error) errors; /* of elements of `some` */
-    int64_t first;               /* how many elements came before those of `some` */
+    int64_t first;               /* number of elements before those of `some` */
 } windowing;
 
 static void windowing_close(mr_iterator *it)
@@ -302,7 +302,7 @@ static mr_status *fill_windows(windowing *w, const windows *d, int64_t most)
     return NULL;
 }
 
-/* Moves on by `shift` elements.  Those that were not read yet are in no window: they are skipped, errors included. */
+/* Advances by `shift` elements. Those that were not read yet are in no window: they are skipped, errors included. */
 static void move_on(windowing *w, const windows *d)
 {
     gathering *g = &w->g;
@@ -428,7 +428,7 @@ MR_OP(SlidingWindowDataset,
     .flags   = MR_NO_GRADIENT, MR_DATASET(sliding_dataset),
     .examples = MR_EXAMPLES(R TYPES ": r, 3, 1, 2 -> shape()", R TYPES ": r, 3, 0, 2 -> !INVALID_ARGUMENT Window shift"));
 
-/* WindowOp: its inputs are components, row after row, of one window. */
+/* WindowOp: its inputs are the components of one window, row after row. */
 static mr_status *window_op(mr_run *r)
 {
     const mr_dataset_state *s = r->state;
@@ -459,7 +459,7 @@ MR_OP(WindowOp,
 
 typedef struct unbatching {
     mr_iterator base;
-    mr_tensor **now; /* what rows are taken from; NULL: nothing */
+    mr_tensor **now; /* the element whose rows are given; NULL: none */
     int64_t at, n;
 } unbatching;
 
@@ -530,7 +530,7 @@ static int64_t unbatch_count(const mr_dataset *d)
 static const mr_dataset_kind unbatch_kind = {"Unbatch", sizeof(mr_dataset), sizeof(unbatching), NULL, unbatch_next, unbatch_close,
                                              unbatch_count};
 
-/* As in TensorFlow, a component that turns out to be a scalar is an error of the element, not of the dataset. */
+/* As in TensorFlow, a component that is a scalar at run time is an error of the element, not of the dataset. */
 static mr_status *unbatch_dataset(mr_run *r)
 {
     mr_dataset *d;

@@ -1,9 +1,9 @@
-/* ops/data/cache.c -- elements kept from the first time over: CacheDataset, CacheDatasetV2, in memory or in files.
+/* ops/data/cache.c -- keeps the elements of the first pass: CacheDataset, CacheDatasetV2, in memory or in files.
  *
- * An iterator that finds no cache makes one as it goes, and gives it to all others when it has come to
- * the end; one that is given up leaves nothing.  In memory a cache is an object that the dataset holds,
- * or a resource.  In files it is a bundle (store/bundle.h) whose names are the number of the element
- * and that of the component, as TensorFlow writes it; it appears whole or not at all. */
+ * An iterator that finds no cache builds one and publishes it for all others when it reaches the end; an iterator
+ * that is closed before leaves nothing. In memory a cache is an object that the dataset holds, or a resource. In
+ * files it is a bundle (store/bundle.h) whose names are the number of the element and that of the component, as
+ * TensorFlow writes it; it appears completely or not at all. */
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -50,7 +50,7 @@ static bool is_whole(memory *m)
     return whole;
 }
 
-/* The first who comes to the end gives his elements. */
+/* The first iterator that reaches the end publishes its elements. */
 static void give_memory(memory *m, mr_gathered *all)
 {
     mr_lock(&m->mu);
@@ -83,7 +83,7 @@ static mr_status *read_memory(caching *c, const cache *d, mr_tensor **out, bool 
     if ((*end = c->at >= all->n))
         return NULL;
     if (all->width != d->base.n)
-        return mr_invalid("The cache holds elements of %d tensors, expected %d", all->width, d->base.n);
+        return mr_invalid("The cache holds elements of %d components, expected %d", all->width, d->base.n);
     for (int i = 0; i < d->base.n; i++)
         out[i] = mr_tensor_ref(all->p[c->at][i]);
     c->at++;
@@ -167,7 +167,7 @@ static mr_status *begin_pass(caching *c, const cache *d)
 
 static mr_status *cache_open(mr_iterator *it) { return (void)it, NULL; }
 
-/* An error is passed on and leaves no trace in the cache, as in TensorFlow: the second time over has no error. */
+/* An error is passed on but not cached, as in TensorFlow: the second pass does not have it. */
 static mr_status *cache_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const cache *d = (cache *)it->dataset;
@@ -201,7 +201,7 @@ static void cache_free(mr_dataset *d)
 static const mr_dataset_kind cache_kind = {"Cache", sizeof(cache), sizeof(caching), cache_open, cache_next, cache_close,
                                            mr_dataset_cardinality_of_input, cache_free};
 
-/* memory is taken over; NULL: a new one. */
+/* Takes ownership of memory; NULL: creates a new one. */
 static mr_status *make_cache(mr_run *r, memory *m)
 {
     cache *d = NULL;

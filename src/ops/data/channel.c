@@ -1,7 +1,7 @@
 /* ops/data/channel.c -- see channel.h.
  *
- * A set has its own lock, taken while no channel's is held.  A channel adds to `news` after it has changed, and the
- * taker reads `news` before it looks at the channels, so it never sleeps over a change. */
+ * A set has its own lock, which is taken while no channel's lock is held. A channel increments `news` after it has
+ * changed, and the consumer reads `news` before it checks the channels, so it never misses a change. */
 #include "ops/data/channel.h"
 
 #include "base/memory.h"
@@ -9,25 +9,25 @@
 
 typedef struct item {
     mr_tensor **t;
-    mr_status *st; /* instead */
+    mr_status *st; /* instead of an element */
     bool end;
     struct item *next;
 } item;
 
 struct mr_channel_set {
-    mr_refs refs; /* the taker's and the channels' */
+    mr_refs refs; /* references of the consumer and the channels */
     int64_t most;
     mr_mutex mu;
     mr_cond changed;
     uint64_t news MR_GUARDED_BY(mu);
-    int64_t n_making MR_GUARDED_BY(mu); /* threads that are making an element */
+    int64_t n_making MR_GUARDED_BY(mu); /* threads that are computing an element */
 };
 
 struct mr_channel {
     mr_refs refs;
     mr_data_env *env;
     mr_channel_set *set; /* referenced; NULL: none */
-    mr_iterator *it; /* the thread's, once it has begun */
+    mr_iterator *it; /* used by the thread only, once it has begun */
     int64_t ahead;
     mr_cancel_entry on_cancel;
     bool registered;
@@ -35,7 +35,7 @@ struct mr_channel {
     mr_cond changed;
     item *head MR_GUARDED_BY(mu), *tail MR_GUARDED_BY(mu);
     int64_t n MR_GUARDED_BY(mu);
-    bool begun, over, ended MR_GUARDED_BY(mu); /* ended: the taker has seen the end */
+    bool begun, over, ended MR_GUARDED_BY(mu); /* ended: the consumer has seen the end */
 };
 
 /* ---- sets ---- */
@@ -75,7 +75,7 @@ void mr_channel_set_wait(mr_channel_set *s, uint64_t seen)
     mr_unlock(&s->mu);
 }
 
-/* A channel of the set has changed; it may have been cancelled. */
+/* Reports that a channel of the set has changed; it may have been cancelled. */
 static void tell_set(mr_channel_set *s)
 {
     if (!s)
@@ -86,8 +86,8 @@ static void tell_set(mr_channel_set *s)
     mr_unlock(&s->mu);
 }
 
-/* Waits until the thread of a channel may make an element.  A cancelled one need not wait: its iterator returns
- * CANCELLED at once. */
+/* Waits until the thread of a channel may compute an element. A cancelled one need not wait, because its iterator
+ * returns CANCELLED at once. */
 static void begin_making(mr_channel_set *s, const mr_cancel *cancel)
 {
     if (!s)
@@ -109,7 +109,7 @@ static void end_making(mr_channel_set *s)
     mr_unlock(&s->mu);
 }
 
-/* ---- making and closing ---- */
+/* ---- creating and closing ---- */
 
 static void cancel_channel(mr_cancel_entry *e)
 {
@@ -238,12 +238,12 @@ mr_status *mr_channel_begin(mr_channel *c)
         mr_lock(&c->mu);
         c->begun = false;
         mr_unlock(&c->mu);
-        unref_channel(c); /* not the last */
+        unref_channel(c); /* not the last reference */
     }
     return st;
 }
 
-/* ---- the taker ---- */
+/* ---- the consumer ---- */
 
 static item *pop_locked(mr_channel *c)
 {

@@ -1,6 +1,7 @@
-/* ops/data/check_pinned.c -- CheckPinned: whether a tensor lies in host memory that is pinned for CUDA.
+/* ops/data/check_pinned.c -- CheckPinned: tells whether a tensor is in host memory that is pinned for CUDA.
  *
- * TensorFlow can tell only where it was built with CUDA, and says so elsewhere; so do we, who never are. */
+ * TensorFlow knows this only if it was built with CUDA, and returns an error otherwise; we are never built with
+ * CUDA, so we always return it. */
 #include "graph/infer.h"
 #include "run/run.h"
 

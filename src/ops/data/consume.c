@@ -1,4 +1,4 @@
-/* ops/data/consume.c -- ops that go over a whole dataset at once: DatasetToSingleElement, DatasetToTFRecord,
+/* ops/data/consume.c -- ops that read a whole dataset at once: DatasetToSingleElement, DatasetToTFRecord,
  * InitializeTableFromDataset. */
 #include "base/memory.h"
 #include "ops/data/iterator_resource.h"
@@ -149,7 +149,8 @@ MR_OP(DatasetToTFRecord,
 
 /* ---- tables ---- */
 
-/* The table is locked while it is filled and functions may use tables: so all comes first. */
+/* The table is locked while it is filled, and functions of the dataset may use tables. So all elements are read
+ * first. */
 typedef struct pairs {
     MR_VEC(mr_tensor *) all; /* key, value, key, value .. */
     int at;

@@ -1,6 +1,6 @@
 /* ops/data/csv.c -- records of comma-separated values in files: CSVDataset, CSVDatasetV2.
  *
- * A record ends with a line, but not inside quotes; fields are taken apart by ops/parse/csv.h. */
+ * A record ends with a line, but not inside quotes; ops/parse/csv.h splits it into fields. */
 #include "base/memory.h"
 #include "ops/data/dataset.h"
 #include "ops/parse/csv.h"
@@ -12,7 +12,7 @@ enum { CHUNK = 4096 };
 typedef struct csv_files {
     mr_dataset base;
     mr_tensor *names;     /* held */
-    mr_tensor **defaults; /* held, one a column */
+    mr_tensor **defaults; /* held, one per column */
     mr_compression compression;
     mr_csv csv;
     mr_sv na;
@@ -23,7 +23,7 @@ typedef struct csv_files {
 
 typedef struct csv_reading {
     mr_iterator base;
-    int64_t file, line; /* record of the file, for errors */
+    int64_t file, line; /* number of the record in the file, for errors */
     mr_stream *stream;
     char buf[CHUNK];
     size_t at, n;
@@ -43,7 +43,7 @@ static mr_status *next_char(csv_reading *p, int *out)
     return NULL;
 }
 
-/* Without its line end; *end: the file has no more. */
+/* Reads a record without its line end; *end: the file has no more. */
 static mr_status *read_record(csv_reading *p, bool quotes, bool *end)
 {
     bool inside = false, any = false;
@@ -76,7 +76,7 @@ static mr_status *open_file(csv_reading *p, const csv_files *d)
     mr_sv name = mr_tensor_str_at(d->names, p->file);
     bool end = false;
     if (memchr(name.p, '\0', name.n))
-        return mr_error(MR_NOT_FOUND, "A file name holds a NUL");
+        return mr_error(MR_NOT_FOUND, "A file name contains a NUL byte");
     char *path = mr_strndup(name.p, name.n);
     mr_status *st = mr_stream_open(path, d->compression, 0, &p->stream);
     mr_free(path);
@@ -123,7 +123,7 @@ static mr_status *give_record(csv_reading *p, const csv_files *d, mr_tensor **ou
 {
     int at = 0;
     MR_TRY(mr_csv_split(&d->csv, mr_str_view(&p->record), &p->fields));
-    if (p->record.n == 0 && d->base.n == 1 && p->fields.ends.n == 0) /* one column, and it is empty */
+    if (p->record.n == 0 && d->base.n == 1 && p->fields.ends.n == 0) /* one column, which is empty */
         return give_field(d, 0, MR_SV(""), &out[0]);
     for (int i = 0; i < p->fields.ends.n; i++) {
         if (is_excluded(d, i))
@@ -164,7 +164,7 @@ static void csv_close(mr_iterator *it)
 
 static const mr_dataset_kind csv_kind = {"CSV", sizeof(csv_files), sizeof(csv_reading), NULL, csv_next, csv_close};
 
-/* ---- making it ---- */
+/* ---- creating the dataset ---- */
 
 static mr_status *scalar_text(mr_run *r, int i, const char *what, mr_sv *out)
 {

@@ -1,18 +1,18 @@
-/* ops/data/dataset.c -- making datasets: what is common to all kinds of them. */
+/* ops/data/dataset.c -- creates datasets: the code that all kinds share. */
 #include "ops/data/dataset.h"
 
 #include "base/memory.h"
 
-/* Iterators ask each other on the stack: a chain of datasets of any length could use it up. */
+/* Iterators call each other recursively: a chain of datasets of any length could overflow the stack. */
 #define MAX_DEPTH 2000
 
-/* ---- what kernels read from their nodes ---- */
+/* ---- attributes that kernels read from their nodes ---- */
 
 static const char *const func_names[] = {"f", "predicate", "dataset_factory", "reader_func",
                                          "key_func", "init_func", "reduce_func", "window_size_func",
                                          "next_func", "finalize_func", "shard_func"};
 static const char *const type_names[] = {"output_types", "Toutput_types"};
-/* Attrs of type bool that change what an op does; no op has two of them. */
+/* Attrs of type bool that change the behaviour of an op; no op has two of them. */
 static const char *const flag_names[] = {"reshuffle_each_iteration", "require_non_empty", "stop_on_empty_dataset",
                                          "rerandomize_each_iteration", "log_warning", "is_files", "use_shard_func"};
 
@@ -60,7 +60,7 @@ static mr_status *read_order(mr_dataset_state *s, const mr_node *n)
     return NULL;
 }
 
-/* What is read is copied: kernels with state are kept by name and may outlive the graph they were made for. */
+/* Copies the attrs, because kernels with state are kept by name and may outlive the graph they were created for. */
 mr_status *mr_dataset_init(mr_make *m, void *state)
 {
     mr_dataset_state *s = state;
@@ -147,7 +147,7 @@ static mr_status *take_inputs(mr_dataset *d, mr_run *r, int first_in, int n)
         d->depth = MR_MAX(d->depth, in->depth + 1);
     }
     if (d->depth > MAX_DEPTH)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "More than %d datasets are made of each other", MAX_DEPTH);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "A dataset is derived from a chain of more than %d datasets", MAX_DEPTH);
     if (n > 0)
         mr_dataset_set_types(d, d->inputs[0]->n, d->inputs[0]->types, d->inputs[0]->shapes);
     return NULL;
@@ -174,7 +174,7 @@ mr_status *mr_dataset_new(mr_run *r, const mr_dataset_kind *k, int first_in, int
     mr_dataset *d = new_dataset(k);
     mr_status *st = take_inputs(d, r, first_in, n_inputs);
     if (st) {
-        d->kind = &(const mr_dataset_kind){0}; /* there is nothing of its own yet */
+        d->kind = &(const mr_dataset_kind){0}; /* the kind's own fields are not initialised yet */
         mr_object_unref(&d->base);
         d = NULL;
     } else {

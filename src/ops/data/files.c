@@ -1,7 +1,7 @@
 /* ops/data/files.c -- elements from files: TFRecordDataset, TextLineDataset, FixedLengthRecordDataset,
  * MatchingFilesDataset.
  *
- * One stream at a time (store/stream.h), file after file; nothing a file says sizes any memory. */
+ * One stream at a time (store/stream.h), file after file; no length in a file determines the size of an allocation. */
 #include <glob.h>
 
 #include "base/memory.h"
@@ -15,15 +15,15 @@ typedef struct files {
     mr_tensor *names, *offsets; /* held; offsets NULL: from the beginning */
     mr_compression compression;
     size_t buffer;
-    int64_t header, record, footer; /* bytes of files with records of one length */
+    int64_t header, record, footer; /* sizes of files with records of one length */
 } files;
 
 typedef struct reading {
     mr_iterator base;
-    int64_t file; /* number of the one that is open, or comes next */
+    int64_t file; /* index of the file that is open, or comes next */
     mr_stream *stream;
     mr_record_reader *records;
-    uint64_t end; /* of the records of the open file; fixed lengths */
+    uint64_t end; /* end of the records of the open file; fixed lengths */
     mr_str line;
 } reading;
 
@@ -54,7 +54,7 @@ static mr_status *name_of(const files *d, int64_t i, char **out)
 {
     mr_sv name = mr_tensor_str_at(d->names, i);
     if (memchr(name.p, '\0', name.n))
-        return mr_error(MR_NOT_FOUND, "A file name holds a NUL");
+        return mr_error(MR_NOT_FOUND, "A file name contains a NUL byte");
     *out = mr_strndup(name.p, name.n);
     return NULL;
 }
@@ -70,7 +70,7 @@ static mr_status *open_stream(reading *p, const files *d)
     return st;
 }
 
-/* A file that cannot be opened is passed over by the next call. */
+/* If a file cannot be opened, the next call skips it. */
 static mr_status *text_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const files *d = (files *)it->dataset;
@@ -114,7 +114,7 @@ static mr_status *new_files(mr_run *r, const mr_dataset_kind *k, int compression
     mr_dataset_set_types(&d->base, 1, (int[]){MR_STRING}, &scalar);
     d->names = mr_dataset_keep(&d->base, mr_in(r, 0));
     d->compression = c;
-    d->buffer = (size_t)MR_MIN(bytes, (int64_t)MR_STREAM_BUFFER); /* a larger one reads no faster */
+    d->buffer = (size_t)MR_MIN(bytes, (int64_t)MR_STREAM_BUFFER); /* a larger buffer is not faster */
     return NULL;
 }
 
@@ -204,7 +204,7 @@ MR_OP(TFRecordDatasetV2,
 
 /* ---- records of one length ---- */
 
-/* The length of what comes out of a compressed file is known once it was read to its end. */
+/* The length of the contents of a compressed file is known only after reading it to its end. */
 static mr_status *decompressed_bytes(const char *name, const files *d, uint64_t *out)
 {
     mr_stream *s = NULL;
@@ -312,7 +312,7 @@ typedef struct matching {
     size_t at;
 } matching;
 
-/* All patterns together, each in order; a name that two of them match comes twice, as in TensorFlow. */
+/* Matches all patterns, each in order; a name that two patterns match appears twice, as in TensorFlow. */
 static mr_status *match_all(matching *m, const files *d)
 {
     for (int64_t i = 0; i < d->names->n; i++) {

@@ -8,12 +8,12 @@ typedef struct called { /* a dataset with a function */
     mr_data_fn fn;
     bool keeps_count;
     int64_t cycle, block;
-    int n_state; /* of ScanDataset */
+    int n_state; /* number of state components of ScanDataset */
     mr_tensor **state;
 } called;
 
 
-/* Input 0 is a dataset, those of "other_arguments" are captured. */
+/* Input 0 is a dataset; those of "other_arguments" are captured. */
 static mr_status *new_called(mr_run *r, const mr_dataset_kind *k, bool own_types, called **out)
 {
     int first, n;
@@ -130,7 +130,7 @@ typedef struct nested {
     mr_iterator *inner;
 } nested;
 
-/* The dataset f makes of the next element of the input. */
+/* Opens the dataset that f returns for the next element of the input. */
 static mr_status *open_next(mr_iterator *it, mr_iterator **out, bool *end)
 {
     const called *d = (called *)it->dataset;
@@ -177,10 +177,10 @@ MR_OP(FlatMapDataset,
 
 typedef struct interleaving {
     mr_iterator base;
-    MR_VEC(mr_iterator *) slots; /* those of the cycle that were ever open; NULL: closed */
-    int64_t at, given;           /* slot, and elements of it in this turn */
+    MR_VEC(mr_iterator *) slots; /* slots of the cycle that were ever open; NULL: closed */
+    int64_t at, given;           /* current slot, and the number of its elements in this turn */
     int n_open;
-    bool ended;                  /* the input is */
+    bool ended;                  /* the input has ended */
 } interleaving;
 
 static void advance_cycle(interleaving *p, int64_t cycle)
@@ -214,7 +214,7 @@ static mr_status *interleave_next(mr_iterator *it, mr_tensor **out, bool *end)
     while (!p->ended || p->n_open > 0) {
         mr_iterator **slot = p->at < p->slots.n ? &p->slots.p[p->at] : NULL;
         if (slot && *slot) {
-            MR_TRY(mr_iterator_next(*slot, out, end)); /* an error is no element of the block */
+            MR_TRY(mr_iterator_next(*slot, out, end)); /* an error is not counted as an element of the block */
             if (!*end) {
                 if (++p->given == d->block)
                     advance_cycle(p, d->cycle);
@@ -251,7 +251,7 @@ static mr_status *interleave_dataset(mr_run *r)
     int64_t cycle, block;
     MR_TRY(mr_in_scalar_int(r, r->n_in - 2, "cycle_length", &cycle));
     MR_TRY(mr_in_scalar_int(r, r->n_in - 1, "block_length", &block));
-    if (cycle == -1) /* as many as there is to do at once */
+    if (cycle == -1) /* as many as can run in parallel */
         cycle = MR_MIN(mr_cpu_count(), 16);
     if (cycle <= 0)
         return mr_invalid("cycle_length must be greater than zero.");
@@ -276,7 +276,7 @@ typedef struct scanning {
     mr_tensor **state; /* NULL before the first element */
 } scanning;
 
-/* f(state, element) is the new state, then what is given out. */
+/* f(state, element) returns the new state, followed by the element to give. */
 static mr_status *scan_call(scanning *p, const called *d, mr_tensor **args, mr_tensor **out, bool *end)
 {
     int n_in = d->base.inputs[0]->n, n_all = d->n_state + d->base.n;
@@ -344,7 +344,7 @@ MR_OP(ScanDataset,
 
 /* ---- reduce ---- */
 
-/* args: the state, room for an element, what is captured. */
+/* args: the state, space for an element, captured arguments. */
 static mr_status *reduce_loop(mr_run *r, mr_data_env *env, mr_iterator *it, mr_tensor **args, int n_state, int n_args)
 {
     const mr_dataset_state *s = r->state;

@@ -1,8 +1,8 @@
 /* ops/data/graph.c -- datasets as graphs: DatasetToGraph, DatasetFromGraph, DatasetFingerprint.
  *
- * A dataset remembers the node that made it and that node's inputs; those that are datasets were made
- * the same way, others become constants.  The graph ends in a _Retval, as in TensorFlow.  Back again,
- * it becomes the body of a function that is called once. */
+ * A dataset remembers the node that created it and that node's inputs; inputs that are datasets are written in the
+ * same way, others become constants. The graph ends in a _Retval, as in TensorFlow. Reading it back makes it the
+ * body of a function that is called once. */
 #include "base/map.h"
 #include "base/memory.h"
 #include "graph/graph_def.h"
@@ -40,7 +40,7 @@ static mr_status *add_input(writing *w, const mr_dataset *d, int i, mr_out *out)
         return add_dataset(w, in, out);
     }
     if (!t || t->dtype == MR_RESOURCE)
-        return mr_error(MR_FAILED_PRECONDITION, "%s dataset depends on a resource, which cannot be written down", d->kind->name);
+        return mr_error(MR_FAILED_PRECONDITION, "%s dataset depends on a resource, which cannot be stored in a graph", d->kind->name);
     return add_const(w, t, out);
 }
 
@@ -50,7 +50,7 @@ static mr_status *check_function(const mr_dataset *d, const mr_func_ref *f)
     for (int i = 0; def && i < def->n_nodes; i++) {
         const mr_op_def *op = mr_op_find(mr_sv_of(def->nodes[i].op));
         size_t n = strlen(def->nodes[i].op);
-        bool makes_dataset = n > 7 && strcmp(def->nodes[i].op + n - 7, "Dataset") == 0; /* stateful in name only */
+        bool makes_dataset = n > 7 && strcmp(def->nodes[i].op + n - 7, "Dataset") == 0; /* only formally stateful */
         if (op && (op->flags & MR_STATEFUL) && !makes_dataset)
             return mr_error(MR_FAILED_PRECONDITION, "%s dataset: %s is stateful", d->kind->name, def->nodes[i].op);
     }
@@ -91,13 +91,13 @@ out:
     return st;
 }
 
-/* On one stack as deep as datasets are made of each other, which is bounded. */
+/* The recursion is as deep as the chain of datasets, which is bounded. */
 static mr_status *add_dataset(writing *w, const mr_dataset *d, mr_out *out)
 {
     mr_node *n = mr_imap_get(&w->nodes, (uint64_t)(uintptr_t)d);
     if (!n) {
         if (!d->node)
-            return mr_error(MR_UNIMPLEMENTED, "%s dataset was not made by an op and cannot be written down", d->kind->name);
+            return mr_error(MR_UNIMPLEMENTED, "%s dataset was not created by an op, so it cannot be stored in a graph", d->kind->name);
         MR_TRY(mr_library_copy(d->graph->library, w->g->library));
         mr_node_builder *b = mr_node_begin(w->g, d->node->def->name, mr_graph_unique_name(w->g, d->node->def->name));
         mr_status *st = add_inputs(w, d, b);
@@ -218,7 +218,7 @@ static mr_node *find_retval(const mr_graph *g)
     return NULL;
 }
 
-/* A graph whose library has one more function, which makes the dataset. */
+/* Makes a graph whose library has one more function, which creates the dataset. */
 static mr_status *read_graph(mr_sv bytes, const char *name, mr_graph **out)
 {
     mr_graph *g = mr_graph_new();

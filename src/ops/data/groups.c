@@ -1,7 +1,7 @@
 /* ops/data/groups.c -- elements by key: GroupByWindowDataset, GroupByReducerDataset; and GeneratorDataset, whose
- * functions keep a state of their own.
+ * functions keep their own state.
  *
- * Groups are kept sorted by key: that is the order in which those that are left come at the end. */
+ * Groups are sorted by key: the remaining ones are given in this order at the end. */
 #include "base/memory.h"
 #include "ops/data/dataset.h"
 #include "ops/data/stack.h"
@@ -12,7 +12,7 @@ typedef struct grouped {
 } grouped;
 
 typedef struct group {
-    int64_t key, size; /* of its windows */
+    int64_t key, size; /* size of its windows */
     bool has_size;
     mr_gathered some;  /* elements so far */
     mr_tensor **state; /* or a state */
@@ -21,13 +21,13 @@ typedef struct group {
 typedef struct grouping {
     mr_iterator base;
     MR_VEC(group) groups;
-    mr_iterator *inner; /* a window that is being given out */
+    mr_iterator *inner; /* the window whose elements are being given */
     bool ended;
-    int at;       /* group whose result comes next, once the input has ended */
+    int at;       /* the group whose result comes next, once the input has ended */
     int n_state;
 } grouping;
 
-/* Function i captures the inputs that args[i] names. */
+/* Function i captures the inputs named by args[i]. */
 static mr_status *new_grouped(mr_run *r, const mr_dataset_kind *k, const char *const *args, int n, grouped **out)
 {
     const mr_dataset_state *s = r->state;
@@ -99,7 +99,7 @@ static mr_status *window_size(grouping *p, group *g)
     return st;
 }
 
-/* What reduce_func makes of the elements of a group is given out next. */
+/* Calls reduce_func with the elements of a group; the elements of its result are given next. */
 static mr_status *flush_group(grouping *p, group *g)
 {
     const grouped *d = (grouped *)p->base.dataset;
@@ -140,7 +140,7 @@ static mr_status *window_step(grouping *p)
     mr_tensor **in = mr_element_new(n);
     mr_status *st = read_one(it, in, &key, &p->ended);
     if (!st && !p->ended)
-        st = add_to_window(p, in, key); /* which takes the tensors */
+        st = add_to_window(p, in, key); /* this takes the tensors */
     else
         mr_element_drop(in, n);
     mr_free(in);
@@ -185,7 +185,7 @@ MR_OP(GroupByWindowDataset,
 
 /* ---- reducers ---- */
 
-/* The state of a key that is new. */
+/* Computes the initial state of a new key. */
 static mr_status *init_state(grouping *p, group *g)
 {
     const grouped *d = (grouped *)p->base.dataset;
@@ -277,12 +277,12 @@ MR_OP(GroupByReducerDataset,
 
 typedef struct generating {
     mr_iterator base;
-    mr_tensor **state; /* NULL: not begun */
+    mr_tensor **state; /* NULL: not started */
     int n_state;
     bool ended;
 } generating;
 
-/* The last call, for an iterator that is given up: nobody waits for it. */
+/* The last call, for an iterator that is closed early: nobody waits for it. */
 typedef struct farewell {
     mr_dataset *d;
     int n, n_rets;

@@ -1,12 +1,12 @@
-/* ops/data/iterator.c -- going over datasets, and calling their functions on the way. */
+/* ops/data/iterator.c -- iterates over datasets, and calls their functions. */
 #include "base/memory.h"
 #include "graph/library.h"
 #include "ops/data/dataset.h"
 
-#define MAX_DEPTH 2000        /* iterators that ask each other, on one stack */
-#define MAX_OPEN (1 << 20)    /* iterators: datasets that share their inputs may mean any number of them */
+#define MAX_DEPTH 2000        /* iterators that call each other on one stack */
+#define MAX_OPEN (1 << 20)    /* open iterators: datasets that share their inputs may need any number of them */
 
-/* ---- what iterators share ---- */
+/* ---- the environment that iterators share ---- */
 
 static mr_data_env *new_env(mr_data_env *parent, mr_later *l)
 {
@@ -49,9 +49,9 @@ mr_status *mr_iterator_open(mr_dataset *d, mr_data_env *env, const mr_iterator *
     int depth = parent ? parent->depth + 1 : 0;
     *out = NULL;
     if (depth > MAX_DEPTH)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "More than %d iterators go over each other", MAX_DEPTH);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "More than %d iterators are nested", MAX_DEPTH);
     if (atomic_load_explicit(&env->root->n_open, memory_order_relaxed) >= MAX_OPEN)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "More than %d iterators are open in one", MAX_OPEN);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "One iterator has opened more than %d others", MAX_OPEN);
     atomic_fetch_add_explicit(&env->root->n_open, 1, memory_order_relaxed);
     mr_iterator *it = mr_calloc(1, d->kind->iterator_bytes);
     it->dataset = (mr_dataset *)mr_object_ref(&d->base);
@@ -95,7 +95,7 @@ void mr_element_drop(mr_tensor **t, int n)
     }
 }
 
-/* A function may return other types than the node that calls it says. */
+/* A function may return other types than the calling node declares. */
 static mr_status *check_element(const mr_dataset *d, mr_tensor **out)
 {
     for (int i = 0; i < d->n; i++) {
@@ -122,7 +122,7 @@ mr_status *mr_iterator_next(mr_iterator *it, mr_tensor **out, bool *end)
     mr_stop_swap(outer);
     if (MR_UNLIKELY(st || *end)) {
         mr_element_drop(out, d->n);
-        *end = *end && !st; /* a kind may have seen the end of one part of it before the error of another */
+        *end = *end && !st; /* one part may have ended before another part failed */
         return st;
     }
     return check_element(d, out);
@@ -195,7 +195,7 @@ void mr_data_start(const mr_data_fn *fn, const mr_dataset *d, const mr_data_env 
                    done, ctx);
 }
 
-/* Calls a function of one result, which is to be a scalar of this type. */
+/* Calls a function with one result, which must be a scalar of this type. */
 static mr_status *call_scalar(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const *args, int n,
                               mr_dtype type, mr_tensor **out)
 {

@@ -1,4 +1,4 @@
-/* ops/data/iterator_ops.c -- iterators: made, given a dataset, asked for elements. */
+/* ops/data/iterator_ops.c -- ops on iterators: create one, set its dataset, get elements. */
 #include "base/memory.h"
 #include "ops/data/iterator_resource.h"
 #include "ops/data/optional.h"
@@ -32,7 +32,7 @@ static mr_status *make_resource(void *ctx, mr_object **out)
     return NULL;
 }
 
-/* One of that name may have been made by another node. */
+/* Another node may have created an iterator with that name. */
 static mr_status *open_named(named_state *s, mr_iterator_resource **out)
 {
     MR_TRY(mr_named_open(&s->named, make_resource, &s->base, (mr_object **)out));
@@ -125,7 +125,7 @@ static void end_making(void *ctx, mr_status *st)
     mr_run_done(m.r, st);
 }
 
-/* Two that come at once may both call; the first dataset stays. */
+/* Two concurrent runs may both call the factory; the first dataset is kept. */
 static void one_shot(mr_run *r)
 {
     named_state *s = r->state;
@@ -234,7 +234,7 @@ static void ask_iterator(mr_run *r, mr_turn_give give)
     if (st)
         mr_run_done(r, st);
     else
-        mr_turn_ask(t, 0, r, give, &i->base); /* the resource lives until it is answered */
+        mr_turn_ask(t, 0, r, give, &i->base); /* the resource is kept until the answer */
     mr_turn_unref(t);
     if (i)
         mr_object_unref(&i->base);
@@ -312,7 +312,7 @@ static mr_status *get_device(mr_run *r)
     const mr_tensor *in = mr_in(r, 0);
     const mr_handle *h = in->n == 1 ? *MR_DATA(mr_handle *, in) : NULL;
     if (!h)
-        return mr_invalid("A handle is expected as input 0");
+        return mr_invalid("Input 0 must be a handle");
     MR_TRY(mr_run_output(r, 0, 0, NULL, &t));
     return mr_tensor_set_str(t, 0, mr_sv_of(h->device));
 }

@@ -87,7 +87,7 @@ mr_status *mr_iterator_resource_turn(mr_iterator_resource *i, mr_turn **out)
                            "element.");
 }
 
-/* What a step gives must be what its node says, which shape inference has told others. */
+/* An element must match the types and shapes that its node declares, because shape inference relied on them. */
 static mr_status *check_output(const mr_run *r, int i, const mr_tensor *t)
 {
     const mr_pshape *said = r->node->out_shapes[i];
@@ -129,11 +129,11 @@ mr_status *mr_nameless_handle(mr_run *r, mr_object *o, mr_tensor **out)
     return st;
 }
 
-/* The resource behind it may be gone with its device, which outlives every step but not every tensor;
- * so it holds the object itself and a name, and forgets the name with the device's resources. */
+/* The resource may be removed with its device, which outlives every step but not every tensor. So the deleter holds
+ * the object itself and its name, and drops the name with the device's resources. */
 typedef struct deleter {
     mr_object base;
-    mr_later *later; /* over: the device is gone */
+    mr_later *later; /* set to over when the device is gone */
     mr_handle *handle;
 } deleter;
 
@@ -165,7 +165,7 @@ mr_status *mr_delete_handle(mr_run *r)
     const mr_tensor *t = mr_in(r, 0);
     const mr_handle *h = t->n == 1 ? *MR_DATA(mr_handle *, t) : NULL;
     if (!h)
-        return mr_invalid("A handle is expected as input 0");
+        return mr_invalid("Input 0 must be a handle");
     return mr_resources_remove_handle(r->step->device->resources, h);
 }
 
@@ -174,7 +174,7 @@ mr_status *mr_handle_to_string(mr_run *r, const mr_object_type *type)
     mr_object *o;
     mr_tensor *t;
     mr_str bytes = {0};
-    MR_TRY(mr_run_resource(r, 0, type, &o)); /* the handle leads to one */
+    MR_TRY(mr_run_resource(r, 0, type, &o)); /* checks that the handle refers to one */
     mr_object_unref(o);
     mr_handle_encode(*MR_DATA(mr_handle *, mr_in(r, 0)), &bytes);
     mr_status *st = mr_run_output(r, 0, 0, NULL, &t);

@@ -10,7 +10,7 @@ typedef struct files {
 
 typedef struct reading {
     mr_iterator base;
-    int64_t file; /* number of the one that is open, or comes next */
+    int64_t file; /* index of the file that is open, or comes next */
     mr_lmdb *open;
 } reading;
 
@@ -33,8 +33,8 @@ static mr_status *give_string(mr_sv text, mr_tensor **out)
     return mr_tensor_set_str(*out, 0, text);
 }
 
-/* As in TensorFlow, the call after an error opens the same file again if it could not be opened, and reads on behind
- * the damage if it could: a caller that ignores errors must decide when to stop. */
+/* As in TensorFlow, the call after an error opens the same file again if it could not be opened, and continues
+ * after the damaged part if it could: a caller that ignores errors must decide when to stop. */
 static mr_status *lmdb_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const files *d = (files *)it->dataset;

@@ -1,13 +1,13 @@
-/* ops/data/multi_device.c -- one iterator for several devices: elements go to them in turn.
+/* ops/data/multi_device.c -- one iterator for several devices, which get elements in turn.
  *
- * Every MultiDeviceIteratorInit begins anew and has a number of its own; who asks says which one he
- * means, so that elements of a former one are not mixed with those of the next. */
+ * Every MultiDeviceIteratorInit starts again with a new incarnation id; callers pass the id they mean, so that
+ * elements of a previous incarnation are not mixed with those of the next. */
 #include "base/memory.h"
 #include "ops/data/iterator_resource.h"
 #include "ops/queue/named.h"
 
 typedef struct multi {
-    mr_iterator_resource base; /* with as many shards as devices */
+    mr_iterator_resource base; /* with one shard per device */
     int n_devices;
     mr_mutex mu;
     int64_t incarnation MR_GUARDED_BY(mu);
@@ -60,7 +60,7 @@ static mr_status *make_multi(void *ctx, mr_object **out)
     m->base.n = plain->n;
     m->base.types = plain->types;
     m->base.shapes = plain->shapes;
-    m->base.arena = plain->arena; /* moved */
+    m->base.arena = plain->arena; /* ownership moves */
     mr_arena_init(&plain->arena, 0);
     mr_object_unref(&plain->base);
     m->n_devices = s->n_devices;
@@ -93,7 +93,7 @@ static mr_status *with_deleter(mr_run *r, mr_object *o)
     return NULL;
 }
 
-/* Without a deleter, what it leads to lives as long as the handle. */
+/* Without a deleter, the object lives as long as the handle. */
 static mr_status *make_anonymous_iterator(mr_run *r)
 {
     mr_object *o = NULL;
@@ -137,7 +137,7 @@ static mr_status *delete_multi(mr_run *r)
 {
     for (int i = 1; i + 1 < r->n_in; i++) {
         const mr_handle *h = mr_in(r, i)->n == 1 ? *MR_DATA(mr_handle *, mr_in(r, i)) : NULL;
-        if (h) /* it may be gone already */
+        if (h) /* it may have been deleted already */
             mr_status_free(mr_resources_remove_handle(r->step->device->resources, h));
     }
     return mr_delete_handle(r);
@@ -150,7 +150,7 @@ MR_OP(DeleteMultiDeviceIterator,
     FLAGS, .shape = mr_shape_none, .kernels = MR_KERNELS(MR_CPU_ANY(delete_multi)),
     .examples = MR_EXAMPLES("m = AnonymousMultiDeviceIterator devices=[\"/cpu:0\"] " TYPES "; : m, (), m:1 ->"));
 
-/* ---- beginning ---- */
+/* ---- starting ---- */
 
 static mr_status *begin_iteration(mr_run *r, multi *m, mr_dataset *d)
 {
@@ -196,7 +196,7 @@ static mr_status *find_turn(mr_run *r, multi *m, mr_turn **out, int *shard)
     MR_TRY(mr_in_scalar_int(r, 1, "shard_num", &which));
     MR_TRY(mr_in_scalar_int(r, 2, "incarnation_id", &incarnation));
     if (which < 0 || which >= m->n_devices)
-        return mr_invalid("shard_num %lld is not below %d", (long long)which, m->n_devices);
+        return mr_invalid("shard_num %lld is not in [0, %d)", (long long)which, m->n_devices);
     *shard = (int)which;
     mr_lock(&m->mu);
     mr_status *st = mr_iterator_resource_turn(&m->base, out);

@@ -33,7 +33,7 @@ static optional *new_optional(int n, mr_tensor *const *t)
     return p;
 }
 
-/* By components; of a missing value, a missing one. */
+/* Zeros for each component; for a missing value, a missing value. */
 static mr_status *zeros_like(const mr_object *o, mr_allocator *a, mr_object **out)
 {
     const optional *p = (const optional *)o;

@@ -4,7 +4,7 @@
 
 #include "run/run.h"
 
-/* Output 0 is an optional of these tensors (referenced); n 0: none. */
+/* Sets output 0 to an optional of these tensors (references are taken); n 0: without a value. */
 mr_status *mr_optional_give(mr_run *r, int n, mr_tensor *const *t);
 
 #endif

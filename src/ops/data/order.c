@@ -1,12 +1,12 @@
-/* ops/data/order.c -- which elements, and in what order: TakeDataset, SkipDataset, RepeatDataset, ShardDataset,
- * ConcatenateDataset, ZipDataset, DirectedInterleaveDataset. */
+/* ops/data/order.c -- datasets that select or reorder elements: TakeDataset, SkipDataset, RepeatDataset,
+ * ShardDataset, ConcatenateDataset, ZipDataset, DirectedInterleaveDataset. */
 #include "base/memory.h"
 #include "ops/data/dataset.h"
 
 #define R "r = RangeDataset output_types=[int64] output_shapes=[[]]: 0, 10, 1; "
 #define TYPES "output_types=[int64] output_shapes=[[]]"
 
-typedef struct counted { /* a dataset with one number or two */
+typedef struct counted { /* a dataset with one or two numbers */
     mr_dataset base;
     int64_t n, index;
 } counted;
@@ -14,7 +14,7 @@ typedef struct counted { /* a dataset with one number or two */
 typedef struct counting {
     mr_iterator base;
     int64_t n;   /* elements seen */
-    bool any;    /* of this iteration of the input */
+    bool any;    /* this pass over the input had an element */
 } counting;
 
 /* ---- take ---- */
@@ -105,7 +105,7 @@ static mr_status *repeat_open(mr_iterator *it)
     return ((counted *)it->dataset)->n == 0 ? NULL : mr_iterator_open_input(it, 0, &it->input);
 }
 
-/* An input without elements, repeated without end, has an end all the same. */
+/* An input without elements ends, even if it is repeated forever. */
 static mr_status *repeat_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const counted *d = (counted *)it->dataset;
@@ -243,7 +243,7 @@ static int64_t concatenate_count(const mr_dataset *d)
 static const mr_dataset_kind concatenate_kind = {"Concatenate", sizeof(mr_dataset), sizeof(counting), .next = concatenate_next,
                                                  .cardinality = concatenate_count};
 
-/* What holds for the elements of all inputs from `first` on, which have the same types. */
+/* The shapes that hold for the elements of all inputs from `first` on, which have the same types. */
 static mr_status *relax_shapes(mr_dataset *d, int first)
 {
     const mr_dataset *like = d->inputs[first];
@@ -281,11 +281,11 @@ MR_OP(ConcatenateDataset,
 
 /* ---- zip ---- */
 
-enum { MOST_COMPONENTS = 1 << 20 }; /* zipping a dataset with itself doubles them each time */
+enum { MOST_COMPONENTS = 1 << 20 }; /* zipping a dataset with itself doubles their number each time */
 
-typedef struct many { /* an iterator over several */
+typedef struct many { /* an iterator over several datasets */
     mr_iterator base;
-    mr_iterator **all; /* n_inputs of them; NULL: at its end */
+    mr_iterator **all; /* n_inputs of them; NULL: ended */
     bool ended;
 } many;
 
@@ -306,7 +306,7 @@ static void many_close(mr_iterator *it)
     mr_free(m->all);
 }
 
-/* The error of one comes after the others were asked too, so that they stay in step. */
+/* All inputs are asked before an error of one is returned, so that they stay in step. */
 static mr_status *zip_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     many *m = (many *)it;
@@ -347,7 +347,7 @@ static mr_status *zip_dataset(mr_run *r)
     for (int i = 0; i < d->n_inputs && n <= MOST_COMPONENTS; i++)
         n += d->inputs[i]->n;
     if (n > MOST_COMPONENTS)
-        return mr_dataset_give(r, d, mr_error(MR_RESOURCE_EXHAUSTED, "Elements of more than %d tensors", MOST_COMPONENTS));
+        return mr_dataset_give(r, d, mr_error(MR_RESOURCE_EXHAUSTED, "Zipped elements would have more than %d components", MOST_COMPONENTS));
     int *types = mr_arena_array(&d->arena, int, n + 1);
     const mr_pshape **shapes = mr_arena_array(&d->arena, const mr_pshape *, n + 1);
     n = 0;
@@ -387,7 +387,7 @@ static mr_status *choose_input(mr_iterator *selector, int64_t n, int64_t *out, b
     return NULL;
 }
 
-/* Input 0 says which of the others gives the next element; one that has ended is passed over. */
+/* Input 0 selects which of the others gives the next element; an input that has ended is skipped. */
 static mr_status *directed_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const directed *d = (directed *)it->dataset;

@@ -1,8 +1,8 @@
-/* ops/data/parallel.c -- datasets whose elements are made ahead or many at a time: PrefetchDataset, ParallelMapDataset,
- * ParallelFilterDataset, MapAndBatchDataset, ParallelBatchDataset, ParallelInterleaveDataset.
+/* ops/data/parallel.c -- datasets whose elements are computed ahead or in parallel: PrefetchDataset,
+ * ParallelMapDataset, ParallelFilterDataset, MapAndBatchDataset, ParallelBatchDataset, ParallelInterleaveDataset.
  *
- * What they give is what the plain ones give.  The order is kept unless the node, or the options of the dataset, say
- * that it does not matter. */
+ * They give the same elements as their sequential counterparts. The order is kept unless the node, or the options
+ * of the dataset, allow any order. */
 #include "base/memory.h"
 #include "ops/data/channel.h"
 #include "ops/data/dataset.h"
@@ -12,7 +12,7 @@
 #define R "r = RangeDataset output_types=[int64] output_shapes=[[]]: 0, 10, 1; "
 #define TYPES "output_types=[int64] output_shapes=[[]]"
 
-enum { AHEAD = 4 }; /* elements, where nobody says how many */
+enum { AHEAD = 4 }; /* number of elements if none is given */
 
 /* ---- prefetch ---- */
 
@@ -88,7 +88,7 @@ typedef struct calling {
     bool ended;
 } calling;
 
-/* n_rets 0: a predicate, which follows the element. */
+/* n_rets 0: a predicate, whose result follows the element. */
 static mr_status *open_calls(mr_iterator *it, int n_rets)
 {
     const many_calls *d = (many_calls *)it->dataset;
@@ -136,15 +136,15 @@ static mr_status *filter_next(mr_iterator *it, mr_tensor **out, bool *end)
     return st;
 }
 
-/* Adds an element, unless the function returned types that the node does not declare.  What is left in t is the
- * caller's. */
+/* Adds an element, unless the function returned types that the node does not declare. The caller keeps what is left
+ * in t. */
 static mr_status *push_checked(mr_gathered *some, const mr_dataset *d, mr_tensor **t)
 {
     for (int i = 0; i < d->n; i++)
         if (t[i]->dtype != d->types[i])
             return mr_invalid("Data type mismatch at component %d: expected %s but got %s.", i,
                               mr_dtype_name(d->types[i]), mr_dtype_name(t[i]->dtype));
-    mr_status *st = mr_gathered_push(some, t); /* which takes the tensors */
+    mr_status *st = mr_gathered_push(some, t); /* this takes the tensors */
     memset(t, 0, sizeof *t * (size_t)d->n);
     return st;
 }
@@ -194,7 +194,7 @@ static const mr_dataset_kind filter_kind = {"ParallelFilter", sizeof(many_calls)
 static const mr_dataset_kind map_and_batch_kind = {"MapAndBatch", sizeof(many_calls), sizeof(calling), map_open, map_and_batch_next,
                                                    calling_close, map_and_batch_count};
 
-/* calls: the input that says how many at once. */
+/* calls: the input that holds the number of parallel calls. */
 static mr_status *new_many(mr_run *r, const mr_dataset_kind *k, int calls, bool own_types, many_calls **out)
 {
     const mr_dataset_state *s = r->state;
@@ -240,7 +240,7 @@ static mr_status *map_and_batch(mr_run *r)
     if (batch <= 0)
         return mr_invalid("batch_size must be greater than zero.");
     MR_TRY(new_many(r, &map_and_batch_kind, r->n_in - 2, true, &d));
-    d->order = 1; /* it has no attr for another */
+    d->order = 1; /* the op has no attr for another order */
     d->batch = batch;
     d->drop_remainder = drop;
     return mr_dataset_give(r, d, NULL);
@@ -279,33 +279,34 @@ MR_OP(MapAndBatchDataset,
  * elements at a visit.  The thread that asks for elements reads the input and calls the function, in the order of the
  * input.  A dataset that cannot be opened counts as one whose only element is the error, as in TensorFlow.
  *
- * Where the order does not matter, a slot with nothing ready is skipped; if no slot has anything ready, the taker waits
- * for the first that has.  Each slot has a thread then, and at most num_parallel_calls of them work at a time. */
+ * If the order does not matter, a slot without a ready element is skipped; if no slot has one, the consumer waits
+ * for the first that has. In this case each slot has a thread, and at most num_parallel_calls of them work at a
+ * time. */
 
-enum { MOST_THREADS = 64 }; /* of one interleaving iterator; the others are gone over without */
+enum { MOST_THREADS = 64 }; /* per interleaving iterator; further datasets are iterated without a thread */
 
 typedef struct interleave {
     mr_dataset base;
     mr_data_fn fn;
     int64_t cycle, block, ahead;
-    int64_t most; /* datasets gone over at once */
+    int64_t most; /* datasets iterated at once */
     int order;    /* see mr_dataset_state */
 } interleave;
 
 typedef struct slot {
-    mr_channel *c; /* made ahead; else: */
+    mr_channel *c; /* elements computed ahead; otherwise: */
     mr_iterator *it;
     bool failed;   /* or it could not be opened: */
-    mr_status *st; /* why, until that was said */
+    mr_status *st; /* the reason, until it was returned */
 } slot;
 
 typedef struct interleaving {
     mr_iterator base;
-    MR_VEC(slot) slots; /* of the cycle, those that were ever open */
+    MR_VEC(slot) slots; /* slots of the cycle that were ever open */
     int64_t at, given;
     int n_open, n_threads;
     bool ended;
-    mr_channel_set *any; /* the channels of all slots, where the order does not matter; else NULL */
+    mr_channel_set *any; /* the channels of all slots, if the order does not matter; else NULL */
 } interleaving;
 
 static mr_status *interleave_open(mr_iterator *it)
@@ -336,7 +337,8 @@ static void close_slot(interleaving *p, slot *s)
 
 static bool is_open(const slot *s) { return s->c || s->it || s->failed; }
 
-/* The dataset made of an element, in a channel as long as there are not too many of them.  Its thread begins at once. */
+/* Opens the dataset that f returns for an element, in a channel unless there are too many. The channel's thread
+ * starts at once. */
 static mr_status *open_dataset(interleaving *p, const interleave *d, mr_tensor **in, slot *out)
 {
     mr_tensor *t = NULL;
@@ -365,7 +367,7 @@ out:
     return st;
 }
 
-/* Opens the next dataset in the slot at p->at, or notes there why that failed; or finds that there are no more. */
+/* Opens the next dataset in the slot at p->at, or stores there why that failed; or finds that there are no more. */
 static void open_slot(interleaving *p, const interleave *d)
 {
     int n = d->base.inputs[0]->n;
@@ -389,7 +391,7 @@ static void open_slot(interleaving *p, const interleave *d)
     p->n_open++;
 }
 
-/* All of the cycle are opened before the first is waited for. */
+/* Opens all slots of the cycle before waiting for the first. */
 static void open_cycle(interleaving *p, const interleave *d)
 {
     int64_t was = p->at;
@@ -410,12 +412,12 @@ static mr_status *slot_next(slot *s, mr_tensor **out, bool *end)
     return st;
 }
 
-/* The open slot to take from, which p->at is moved to; NULL at the end of all.  Where the order matters, that is the
- * next open one in turn, and taking from it may wait; else it is one with something ready, or at its end. */
+/* The open slot to take from, to which p->at is moved; NULL at the end of all. If the order matters, it is the next
+ * open one in turn, and taking from it may wait; else it is one with an element ready, or at its end. */
 static slot *next_slot(interleaving *p, const interleave *d)
 {
     uint64_t seen = 0;
-    int n_passed = 0; /* slots, since `seen` was read */
+    int n_passed = 0; /* slots skipped since `seen` was read */
     open_cycle(p, d);
     while (!p->ended || p->n_open > 0) {
         slot *s = p->at < p->slots.n ? &p->slots.p[p->at] : NULL;
@@ -447,7 +449,7 @@ static mr_status *interleave_next(mr_iterator *it, mr_tensor **out, bool *end)
     for (slot *s; (s = next_slot(p, d));) {
         bool slot_end = false;
         mr_status *st = slot_next(s, out, &slot_end);
-        if (!slot_end) { /* an error is an element of the block as well */
+        if (!slot_end) { /* an error counts as an element of the block too */
             if (++p->given == d->block)
                 advance_cycle(p, d->cycle);
             return st;
@@ -473,7 +475,7 @@ static void interleave_close(mr_iterator *it)
 static const mr_dataset_kind interleave_kind = {"ParallelInterleave", sizeof(interleave), sizeof(interleaving),
                                                 interleave_open, interleave_next, interleave_close};
 
-/* What follows the captured arguments is said by `names`; NULL: not there. */
+/* Reads a scalar input by name; `otherwise` if the op does not have it. */
 static mr_status *read_number(mr_run *r, const char *name, int64_t otherwise, int64_t *out)
 {
     int i, n;
@@ -484,7 +486,7 @@ static mr_status *read_number(mr_run *r, const char *name, int64_t otherwise, in
     return mr_in_scalar_int(r, i, name, out);
 }
 
-/* The first op has an input `sloppy`, which the options of the dataset do not change; the later ones have attrs. */
+/* The first op has an input `sloppy`, which the options of the dataset do not override; the later ones have attrs. */
 static mr_status *read_order(mr_run *r, const mr_dataset_state *s, int *out)
 {
     int i, n;

@@ -1,14 +1,14 @@
 /* ops/data/parallel_map.c -- see parallel_map.h.
  *
- * A call is in the line from before it starts until it is taken; it is done when its results are
- * there.  The thread, every call under way and the taker hold references. */
+ * A call is in the queue from before it starts until it is taken; it is done when its results have arrived. The
+ * thread, every running call and the consumer hold references. */
 #include "ops/data/parallel_map.h"
 
 #include "base/memory.h"
 
 typedef struct call {
     mr_parallel_map *m;
-    int n_args; /* the element's, which are owned; captured ones follow and are not */
+    int n_args; /* arguments of the element, which are owned; captured ones follow and are not */
     mr_tensor **args, **rets;
     mr_status *st;
     bool done, end;
@@ -19,13 +19,13 @@ struct mr_parallel_map {
     mr_refs refs;
     mr_parallel_map_spec spec;
     mr_data_env *env;
-    mr_iterator *input; /* the thread's */
+    mr_iterator *input; /* used by the thread only */
     mr_cancel_entry on_cancel;
     bool registered;
     mr_mutex mu;
     mr_cond changed;
     call *head MR_GUARDED_BY(mu), *tail MR_GUARDED_BY(mu);
-    int64_t n MR_GUARDED_BY(mu); /* calls in line */
+    int64_t n MR_GUARDED_BY(mu); /* calls in the queue */
     bool begun, over, ended MR_GUARDED_BY(mu);
 };
 
@@ -177,7 +177,7 @@ static void run_thread(void *arg)
 
 /* ---- taking ---- */
 
-/* The first of the line, or any that is done; the end only when it is the first. */
+/* Takes the first call of the queue, or any that is done; takes the end only when it is the first. */
 static call *take_locked(mr_parallel_map *m)
 {
     call *before = NULL;
@@ -208,7 +208,7 @@ static mr_status *begin_thread(mr_parallel_map *m)
     mr_status *st = mr_later_thread(m->env->later, "map", run_thread, m);
     m->begun = !st;
     if (st)
-        unref_map(m); /* not the last */
+        unref_map(m); /* not the last reference */
     return st;
 }
 

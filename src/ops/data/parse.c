@@ -1,8 +1,8 @@
-/* ops/data/parse.c -- elements taken apart: ParseExampleDataset, ParseExampleDatasetV2; and put together as sparse
- * tensors: DenseToSparseBatchDataset.
+/* ops/data/parse.c -- parses examples: ParseExampleDataset, ParseExampleDatasetV2; and builds sparse batches:
+ * DenseToSparseBatchDataset.
  *
- * A sparse tensor is one component here: a variant tensor of its indices, values and shape; a ragged one
- * is a variant of its splits and values. */
+ * A sparse tensor is one component here: a variant tensor of its indices, values and shape; a ragged one is a
+ * variant of its splits and values. */
 #include "base/memory.h"
 #include "ops/data/dataset.h"
 #include "ops/data/parallel_map.h"
@@ -26,7 +26,7 @@ typedef struct parser {
     mr_dataset base;
     int n;
     mr_feature *features; /* in the dataset's arena */
-    int *place;           /* of each among the components: by key */
+    int *place;           /* index of each feature among the components: sorted by key */
 } parser;
 
 static mr_status *give_result(const mr_feature *f, mr_feature_result *res, mr_tensor **out)
@@ -83,7 +83,7 @@ static const mr_attr *copy_attr(parser_state *s, const mr_attr *v)
     return copy;
 }
 
-/* The group points at attrs of the node, which the kernel may outlive. */
+/* Copies the group, because it points at attrs of the node, which the kernel may outlive. */
 static mr_status *parser_init(mr_make *m, void *state)
 {
     parser_state *s = state;
@@ -113,7 +113,7 @@ static int compare_keys(mr_sv a, mr_sv b)
     return c ? c : (a.n > b.n) - (a.n < b.n);
 }
 
-/* Components are in the order of keys, whatever form they have. */
+/* Components are sorted by key, regardless of their form. */
 static mr_status *find_places(parser *d)
 {
     d->place = mr_arena_array(&d->base.arena, int, d->n + 1);
@@ -155,11 +155,11 @@ static mr_status *copy_features(parser *d, mr_run *r, const parser_state *s)
 static mr_status *check_outputs(const parser *d)
 {
     if (d->base.n != d->n)
-        return mr_invalid("%d features are wanted, and elements have %d components", d->n, d->base.n);
+        return mr_invalid("%d features are requested, but output_types has %d components", d->n, d->base.n);
     for (int i = 0; i < d->n; i++) {
         int type = d->features[i].form == MR_FEATURE_DENSE ? (int)d->features[i].dtype : MR_VARIANT;
         if (d->base.types[d->place[i]] != type)
-            return mr_invalid("Feature %.*s is of type %s, and component %d of type %s", MR_SV_ARG(d->features[i].key),
+            return mr_invalid("Feature %.*s has type %s, but component %d has type %s", MR_SV_ARG(d->features[i].key),
                               mr_dtype_name(type), d->place[i], mr_dtype_name(d->base.types[d->place[i]]));
     }
     return NULL;
@@ -236,7 +236,7 @@ static mr_status *check_row(const mr_tensor *t, const mr_pshape *row, int64_t *d
     return NULL;
 }
 
-/* The places of all elements of t, each after the number of its row. */
+/* Writes the indices of all elements of t, each preceded by the number of its row. */
 static void put_indices(int64_t *out, int64_t row, const mr_tensor *t)
 {
     int64_t at[MR_MAX_RANK] = {0};

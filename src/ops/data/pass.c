@@ -1,4 +1,4 @@
-/* ops/data/pass.c -- datasets with the elements of their input, and something else to them: options, checks, time. */
+/* ops/data/pass.c -- datasets that pass on the elements of their input and add something: options, checks, delays. */
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/memory.h"
@@ -9,7 +9,7 @@
 
 typedef struct pass {
     mr_dataset base;
-    int64_t n;       /* a number, of those that have one */
+    int64_t n;       /* the number of ops that have one */
     mr_sv options;   /* serialized Options, of OptionsDataset */
     bool has_options;
 } pass;
@@ -29,7 +29,7 @@ static mr_status *give_pass(mr_run *r, const mr_dataset_kind *k)
     return mr_dataset_give(r, d, NULL);
 }
 
-/* ---- what changes no element: this runtime tunes nothing ---- */
+/* ---- ops without an effect here: this runtime does no tuning ---- */
 
 static mr_status *model_dataset(mr_run *r) { return give_pass(r, &model_kind); }
 static mr_status *finalize_dataset(mr_run *r) { return give_pass(r, &finalize_kind); }
@@ -41,14 +41,15 @@ MR_OP(ModelDataset,
     .flags   = MR_NO_GRADIENT, MR_DATASET(model_dataset),
     .examples = MR_EXAMPLES(R TYPES ": r -> shape()"));
 
-/* ---- rewriting: of TensorFlow's rewrites only make_sloppy changes what is seen from outside ---- */
+/* ---- rewriting: of TensorFlow's rewrites only make_sloppy has a visible effect ---- */
 
 typedef struct optimize {
     mr_dataset base;
-    bool any_order; /* make_sloppy: elements below may come in any order, unless a node demands that of the input */
+    bool any_order; /* make_sloppy: elements below may come in any order, unless a node requires the order of the
+                     * input */
 } optimize;
 
-/* The input and all below it are in an environment that says so. */
+/* Opens the input, and everything below it, in an environment that allows any order. */
 static mr_status *optimize_open(mr_iterator *it)
 {
     if (!((optimize *)it->dataset)->any_order || it->env->any_order)
@@ -156,7 +157,8 @@ MR_OP(OptionsDataset,
     .state_bytes = sizeof(options_state), .init = options_init, .deinit = mr_dataset_deinit,
     .examples = MR_EXAMPLES(R "serialized_options=\"\" " TYPES ": r -> shape()"));
 
-/* Those nearest to the end: messages one after another are one message whose later fields win. */
+/* The options nearest to the end win: serialized messages that are concatenated form one message, whose later
+ * fields win. */
 static void append_options(const mr_dataset *d, mr_imap *seen, mr_str *out)
 {
     if (mr_imap_put(seen, (uint64_t)(uintptr_t)d, seen))
@@ -291,7 +293,7 @@ MR_OP(IgnoreErrorsDataset,
     .flags   = MR_NO_GRADIENT, MR_DATASET(ignore_dataset),
     .examples = MR_EXAMPLES(R TYPES ": r -> shape()"));
 
-/* ---- time ---- */
+/* ---- delays ---- */
 
 typedef struct sleeper {
     mr_cancel_entry entry;

@@ -1,9 +1,11 @@
-/* ops/data/saved.c -- datasets kept in files: SaveDataset, SaveDatasetV2, LoadDataset.
+/* ops/data/saved.c -- datasets stored in files: SaveDataset, SaveDatasetV2, LoadDataset.
  *
- * Saving is a dataset that gives the elements of its input and writes each down on the way (saved_files.h), in the shard that a function
- * of the element says; SaveDataset is an op that goes over such a one.  What is given up before its end leaves nothing.
+ * Saving is a dataset that passes on the elements of its input and writes each one (saved_files.h), to the shard
+ * that a function of the element selects; SaveDataset is an op that iterates over such a dataset. If it is closed
+ * before its end, it leaves nothing.
  *
- * Loading hands a function a dataset of datasets, one a shard, and gives the elements of what the function makes of it. */
+ * Loading passes a function a dataset of datasets, one per shard, and gives the elements of the dataset that the
+ * function returns. */
 #include "base/memory.h"
 #include "ops/data/dataset.h"
 #include "ops/data/saved_files.h"
@@ -31,9 +33,9 @@ typedef struct saved { /* a dataset in files */
     const char *path;
     mr_compression compression;
     mr_data_fn fn;
-    bool by_shard;   /* of saving: fn says where an element goes */
-    const char *run; /* of loading */
-    int64_t n;       /* cardinality, likewise */
+    bool by_shard;   /* when saving: fn selects the shard of an element */
+    const char *run; /* when loading: the run to read */
+    int64_t n;       /* when loading: the cardinality */
 } saved;
 
 static mr_status *read_path(mr_run *r, int i, mr_sv *out)
@@ -42,11 +44,11 @@ static mr_status *read_path(mr_run *r, int i, mr_sv *out)
         return mr_invalid("path must be a scalar");
     *out = mr_tensor_str_at(mr_in(r, i), 0);
     if (out->n == 0 || memchr(out->p, '\0', out->n))
-        return mr_invalid("path must not be empty and hold no NUL");
+        return mr_invalid("path must not be empty or contain a NUL byte");
     return NULL;
 }
 
-/* Over n_inputs datasets; the path is the input behind them, what the function captures the rest. */
+/* Over n_inputs datasets; the next input is the path, and the function captures the rest. */
 static mr_status *new_saved(mr_run *r, const mr_dataset_kind *k, int n_inputs, saved **out)
 {
     const state *s = r->state;
@@ -66,7 +68,7 @@ static mr_status *new_saved(mr_run *r, const mr_dataset_kind *k, int n_inputs, s
 typedef struct saving {
     mr_iterator base;
     mr_saved_writer *w;
-    bool ended; /* all is said, or it was given up */
+    bool ended; /* at the end, or closed early */
 } saving;
 
 static mr_status *save_element(saving *p, const saved *d, mr_tensor *const *element)
@@ -84,7 +86,7 @@ static void give_up(saving *p)
     p->ended = true;
 }
 
-/* An error of the input is passed on, and the next element may come; one of saving ends it, as in TensorFlow. */
+/* An error of the input is passed on, and the next element can follow; an error of saving ends it, as in TensorFlow. */
 static mr_status *save_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const saved *d = (saved *)it->dataset;
@@ -184,7 +186,7 @@ static void shard_free(mr_dataset *d) { mr_free(((shard_set *)d)->dir); }
 static const mr_dataset_kind shard_kind = {"SnapshotDatasetReader", sizeof(shard_set), sizeof(reading), .next = shard_next,
                                            .close = shard_close, .free = shard_free};
 
-/* ---- loading: all of them ---- */
+/* ---- loading: all shards ---- */
 
 typedef struct shards { /* its elements are datasets */
     mr_dataset base;
@@ -221,7 +223,7 @@ static const mr_dataset_kind shards_kind = {"SnapshotNestedDatasetReader", sizeo
 static void add_shard(shards *all, const saved *d, char *dir)
 {
     shard_set *s = (shard_set *)mr_dataset_make(&shard_kind, d->base.n, d->base.types, d->base.shapes);
-    s->dir = dir; /* taken over */
+    s->dir = dir; /* takes ownership */
     s->compression = d->compression;
     mr_vec_push(&all->all, &s->base);
 }
@@ -245,7 +247,7 @@ static mr_status *list_shards(const saved *d, mr_tensor **out)
 
 typedef struct loading {
     mr_iterator base;
-    mr_iterator *made; /* over what the function made */
+    mr_iterator *made; /* over the dataset that the function returned */
 } loading;
 
 static mr_status *load_next(mr_iterator *it, mr_tensor **out, bool *end)

@@ -42,7 +42,7 @@ static mr_status *meta_write(const char *path, const mr_saved_meta *m, int n, co
     return st;
 }
 
-/* The run becomes part of a path: it must not lead elsewhere. */
+/* The run becomes part of a path, so it must not lead to another directory. */
 static bool is_run(mr_sv s) { return s.n > 0 && s.p[0] != '.' && !memchr(s.p, '/', s.n) && !memchr(s.p, '\0', s.n); }
 
 static mr_status *meta_decode(mr_sv bytes, const char *path, mr_saved_meta *out)
@@ -93,7 +93,7 @@ typedef struct shard {
 } shard;
 
 struct mr_saved_writer {
-    char *path, *dir; /* dir: of this run */
+    char *path, *dir; /* dir: the directory of this run */
     mr_saved_meta meta;
     mr_compression compression;
     int n;
@@ -125,7 +125,7 @@ static mr_status *open_shard(mr_saved_writer *w, int64_t id, shard **out)
             return NULL;
         }
     if (w->shards.n >= MR_SAVED_MAX_SHARDS)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "A dataset is saved in more than %d shards", MR_SAVED_MAX_SHARDS);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "Cannot save a dataset in more than %d shards", MR_SAVED_MAX_SHARDS);
     mr_vec_push(&w->shards, ((shard){.id = id}));
     shard *s = *out = &w->shards.p[w->shards.n - 1];
     s->dir = mr_printf("%s/%08" PRIu64 SHARD, w->dir, (uint64_t)id);
@@ -220,7 +220,7 @@ struct mr_saved_reader {
     const char *dir;
     mr_compression compression;
     int n;
-    int64_t file; /* number of the one that is open, or comes next */
+    int64_t file; /* index of the file that is open, or comes next */
     mr_record_reader *records;
     mr_str bytes;
 };
@@ -241,7 +241,7 @@ void mr_saved_reader_free(mr_saved_reader *r)
     mr_free(r);
 }
 
-/* The first file must be there. */
+/* The first file must exist. */
 static mr_status *open_file(mr_saved_reader *r, bool *end)
 {
     char *name = mr_printf("%s/%08" PRId64 ".snapshot", r->dir, r->file);
@@ -256,7 +256,7 @@ static mr_status *open_file(mr_saved_reader *r, bool *end)
 static mr_status *read_rest(mr_saved_reader *r, mr_tensor **out)
 {
     for (int i = 0; i < r->n; i++) {
-        mr_status *st = i > 0 ? mr_record_read(r->records, &r->bytes) : NULL; /* the first is there */
+        mr_status *st = i > 0 ? mr_record_read(r->records, &r->bytes) : NULL; /* the first record is already read */
         if (mr_status_code(st) == MR_OUT_OF_RANGE) {
             mr_status_free(st);
             return mr_error(MR_DATA_LOSS, "%s ends inside an element", r->dir);

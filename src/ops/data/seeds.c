@@ -1,4 +1,4 @@
-/* ops/data/seeds.c -- seeds, and the resources that hand them out. */
+/* ops/data/seeds.c -- seeds, and the resources that generate them. */
 #include "ops/data/seeds.h"
 
 #include <sys/random.h>

@@ -1,9 +1,9 @@
-/* ops/data/serialize.c -- where an iterator is, written down and found again: SerializeIterator, DeserializeIterator;
+/* ops/data/serialize.c -- saves and restores the position of an iterator: SerializeIterator, DeserializeIterator;
  * and IteratorGetModelProto.
  *
- * What is written down is how many elements were given, and the random seeds the iterator began with.
- * An iterator finds back by going over its dataset from the beginning: where that repeats itself (files
- * that stay the same, functions without a state) the next element is the one that would have come. */
+ * The saved state is the number of elements given, and the random seeds with which the iterator started. Restoring
+ * iterates over the dataset from the beginning: if that is reproducible (unchanged files, functions without state)
+ * the next element is the one that would have followed. */
 #include "base/memory.h"
 #include "ops/data/iterator_resource.h"
 #include "tensor/variant.h"
@@ -69,7 +69,7 @@ static mr_status *place_decode(const mr_variant_data *d, mr_object **out)
         return NULL;
     mr_object_unref(&p->base);
     *out = NULL;
-    return mr_error(MR_DATA_LOSS, "The state of an iterator is a row of numbers");
+    return mr_error(MR_DATA_LOSS, "Invalid iterator state: expected a list of numbers");
 }
 
 const mr_object_type mr_iterator_place_type = {.name = "tensorflow::Iterator", .free = place_free, .encode = place_encode,
@@ -112,7 +112,7 @@ static mr_status *serialize_iterator(mr_run *r)
 static mr_status *serialize_shape(mr_infer *c)
 {
     mr_infer_out_vector(c, 0, -1);
-    c->out[0] = &mr_pshape_unknown; /* of one element, or of as many as an iterator needs */
+    c->out[0] = &mr_pshape_unknown; /* one element, or as many as an iterator needs */
     return NULL;
 }
 
@@ -147,7 +147,7 @@ static mr_status *restore_iterator(mr_run *r, mr_data_env *env)
     const mr_tensor *v = mr_in(r, 1);
     mr_object *o = v->n == 1 ? *MR_DATA(mr_object *, v) : NULL;
     if (!o || o->type != &mr_iterator_place_type)
-        return mr_invalid("serialized must be what SerializeIterator gave");
+        return mr_invalid("serialized must be a result of SerializeIterator");
     MR_TRY(open_turn(r, &i, &t));
     mr_status *st = go_to(i, t, env, (place *)o);
     mr_turn_unref(t);
@@ -166,7 +166,7 @@ MR_OP(DeserializeIterator,
     .examples = MR_EXAMPLES(IT R N "s = SerializeIterator: i; " N ": i, s ->",
                             IT R "o = OptionalNone; : i, o -> !INVALID_ARGUMENT serialized must be"));
 
-/* There is no model: nothing is tuned.  Its message is empty. */
+/* Nothing is tuned, so there is no model: its message is empty. */
 static mr_status *model_proto(mr_run *r)
 {
     mr_iterator_resource *i;

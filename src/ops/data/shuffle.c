@@ -1,7 +1,7 @@
-/* ops/data/shuffle.c -- elements in random order: ShuffleDataset and its kin, SamplingDataset.
+/* ops/data/shuffle.c -- elements in random order: ShuffleDataset and its variants, SamplingDataset.
  *
- * A buffer is kept full; the next element is a random one of it, whose place the first takes.  That and
- * the order of random numbers are TensorFlow's, so equal seeds give equal orders. */
+ * A buffer is kept full; the next element is a random one of it, and the first element of the buffer takes its
+ * place. This and the sequence of random numbers are TensorFlow's, so equal seeds give equal orders. */
 #include "base/memory.h"
 #include "ops/data/dataset.h"
 #include "ops/data/seeds.h"
@@ -12,14 +12,14 @@
 typedef struct shuffle {
     mr_dataset base;
     int64_t buffer;
-    int64_t count; /* times over; -1: without end */
+    int64_t count; /* number of passes; -1: forever */
     mr_seed_source *source;
 } shuffle;
 
-/* The buffer is a ring of which [begin, begin + n) is in use; each piece of it that belongs to one
- * epoch of the input is shuffled by itself, so that epochs do not mix. */
+/* The buffer is a ring of which [begin, begin + n) is in use. Each part of it that belongs to one epoch of the
+ * input is shuffled separately, so that epochs do not mix. */
 typedef struct piece {
-    int64_t begin, end; /* running numbers, not places */
+    int64_t begin, end; /* running numbers, not positions in the ring */
 } piece;
 
 typedef struct shuffling {
@@ -35,7 +35,7 @@ typedef struct shuffling {
 
 static mr_status *shuffle_open(mr_iterator *it)
 {
-    (void)it; /* the seeds of this iteration are taken when it begins */
+    (void)it; /* the seeds of this iteration are taken when it starts */
     return NULL;
 }
 
@@ -64,7 +64,7 @@ static mr_status *put_element(shuffling *s, mr_tensor **element)
     return NULL;
 }
 
-/* The next epoch begins where the last one ends. */
+/* Starts the next epoch where the last one ended. */
 static mr_status *begin_epoch(shuffling *s)
 {
     int64_t at = s->pieces.n ? mr_vec_last(&s->pieces).end : 0;
@@ -92,11 +92,11 @@ static mr_status *fill_one(shuffling *s, const shuffle *d)
     mr_iterator_close(s->base.input);
     s->base.input = NULL;
     s->epoch++;
-    s->ended = d->count < 0 ? !s->any : s->epoch >= d->count; /* nothing, without end, is nothing */
+    s->ended = d->count < 0 ? !s->any : s->epoch >= d->count; /* an empty input ends, even if it is repeated forever */
     return NULL;
 }
 
-/* Elements are taken from the oldest epoch that has any; TensorFlow fills the buffer across epochs too. */
+/* Fills the buffer; TensorFlow fills it across epochs too. */
 static mr_status *fill_buffer(shuffling *s, const shuffle *d)
 {
     while (!s->ended && s->n < d->buffer) {
@@ -175,13 +175,13 @@ static void shuffle_free(mr_dataset *d)
 static const mr_dataset_kind shuffle_kind = {"Shuffle", sizeof(shuffle), sizeof(shuffling), shuffle_open, shuffle_next,
                                              shuffle_close, shuffle_count, shuffle_free};
 
-/* The source is taken over. */
+/* Takes ownership of the source. */
 static mr_status *make_shuffle(mr_run *r, int64_t count, mr_seed_source *source)
 {
     shuffle *d = NULL;
     int64_t buffer;
     mr_status *st = mr_in_scalar_int(r, 1, "buffer_size", &buffer);
-    if (!st && buffer == MR_CARDINALITY_UNKNOWN) /* all that there is */
+    if (!st && buffer == MR_CARDINALITY_UNKNOWN) /* all elements */
         buffer = INT64_MAX;
     if (!st && buffer <= 0)
         st = mr_invalid("buffer_size must be greater than zero or UNKNOWN_CARDINALITY");
@@ -205,7 +205,7 @@ static mr_status *make_seeded(mr_run *r, int64_t count)
     return make_shuffle(r, count, mr_seed_source_new(seeds, ((mr_dataset_state *)r->state)->flag));
 }
 
-/* From the generator behind input i, else from inputs 2 and 3. */
+/* Uses the generator that input i refers to, else the seeds in inputs 2 and 3. */
 static mr_status *make_from(mr_run *r, int i, int64_t count)
 {
     mr_seed_source *source;
@@ -214,7 +214,7 @@ static mr_status *make_from(mr_run *r, int i, int64_t count)
         return make_shuffle(r, count, source);
     if (i != 2)
         return make_seeded(r, count);
-    return mr_invalid("seed_generator does not lead to a generator of seeds");
+    return mr_invalid("seed_generator is not a handle to a seed generator");
 }
 
 static mr_status *shuffle_dataset(mr_run *r) { return make_seeded(r, 1); }

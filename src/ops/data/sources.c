@@ -1,5 +1,5 @@
-/* ops/data/sources.c -- datasets made of values: TensorDataset, TensorSliceDataset, RangeDataset,
- * RandomDataset, SparseTensorSliceDataset. */
+/* ops/data/sources.c -- datasets of given values: TensorDataset, TensorSliceDataset, RangeDataset, RandomDataset,
+ * SparseTensorSliceDataset. */
 #include "base/memory.h"
 #include "ops/data/dataset.h"
 #include "ops/data/seeds.h"
@@ -11,7 +11,7 @@
 typedef struct tensors {
     mr_dataset base;
     mr_tensor **t; /* held */
-    int64_t n;     /* rows, of slices */
+    int64_t n;     /* number of rows, for slices */
 } tensors;
 
 typedef struct at {
@@ -77,7 +77,7 @@ MR_OP(TensorDataset,
     .examples = MR_EXAMPLES("output_shapes=[[2], []]: (float[1, 2], \"a\") -> shape()",
                             "output_shapes=[[3]]: (float[1, 2]) -> !INVALID_ARGUMENT Incompatible shapes at component 0"));
 
-/* ---- an element a row ---- */
+/* ---- one element per row ---- */
 
 static mr_status *copy_row(const mr_tensor *t, int64_t i, mr_tensor **out)
 {
@@ -157,7 +157,7 @@ static void put_number(mr_tensor *t, int64_t v)
 {
     switch (t->dtype) {
         MR_NUMBERS(PUT, )
-    default: MR_ASSERT(false); /* checked when the dataset was made */
+    default: MR_ASSERT(false); /* checked when the dataset was created */
     }
 }
 
@@ -172,7 +172,8 @@ static mr_status *range_next(mr_iterator *it, mr_tensor **out, bool *end)
     at *p = (at *)it;
     if ((*end = p->next >= d->n))
         return NULL;
-    int64_t v = (int64_t)((uint64_t)d->start + (uint64_t)p->next++ * (uint64_t)d->step); /* fits, but not the product */
+    int64_t v = (int64_t)((uint64_t)d->start + (uint64_t)p->next++ * (uint64_t)d->step); /* the sum fits, but the
+                                                                                          * product may not */
     MR_TRY(mr_tensor_new(NULL, (mr_dtype)d->base.types[0], 0, NULL, &out[0]));
     put_number(out[0], v);
     return NULL;
@@ -182,7 +183,7 @@ static int64_t range_count(const mr_dataset *d) { return ((const range *)d)->n; 
 
 static const mr_dataset_kind range_kind = {"Range", sizeof(range), sizeof(at), .next = range_next, .cardinality = range_count};
 
-/* How many steps from start to before stop; as if numbers were unbounded. */
+/* The number of steps from start to before stop, as if numbers were unbounded. */
 static int64_t range_size(int64_t start, int64_t stop, int64_t step)
 {
     if (step > 0 ? start >= stop : start <= stop)
@@ -273,7 +274,7 @@ static mr_status *random_dataset(mr_run *r)
     const mr_dataset_state *s = r->state;
     MR_TRY(mr_seeds_read(r, 0, &seeds));
     if (s->n != 1 || s->types[0] != MR_INT64)
-        return mr_invalid("RandomDataset gives scalars of type int64");
+        return mr_invalid("output_types and output_shapes of RandomDataset must be one scalar of type int64");
     if (r->n_in == 3)
         MR_TRY(mr_seed_source_in(r, 2, &source));
     if (s->flag && !source)
@@ -346,7 +347,7 @@ static int64_t sparse_count(const mr_dataset *d) { return ((const sparse_rows *)
 static const mr_dataset_kind sparse_kind = {"SparseTensorSlice", sizeof(sparse_rows), sizeof(sparse_iterator),
                                             .next = sparse_next, .cardinality = sparse_count};
 
-/* Indices inside the shape, their rows in order. */
+/* Checks that the indices are inside the shape and their rows in order. */
 static mr_status *check_sparse(const mr_tensor *indices, const mr_tensor *values, const mr_tensor *shape)
 {
     if (indices->rank != 2)

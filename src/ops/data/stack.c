@@ -132,7 +132,7 @@ static mr_status *fill_tensor(mr_tensor *t, const mr_tensor *value)
     return NULL;
 }
 
-/* Copies t into the corner of row j of out: the innermost dimension at a time. */
+/* Copies t into the corner of row j of out, one run of the innermost dimension at a time. */
 static mr_status *copy_corner(mr_tensor *out, int64_t j, const mr_tensor *t)
 {
     int64_t index[MR_MAX_RANK] = {0}, inner = t->rank ? t->dims[t->rank - 1] : 1;

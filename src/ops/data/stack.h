@@ -1,4 +1,4 @@
-/* ops/data/stack.h -- elements gathered, and put together to batches. */
+/* ops/data/stack.h -- collects elements, and stacks them to batches. */
 #ifndef MR_OPS_DATA_STACK_H
 #define MR_OPS_DATA_STACK_H
 
@@ -8,23 +8,23 @@
 typedef struct mr_gathered {
     mr_tensor ***p;
     int64_t n, cap;
-    int width; /* tensors an element has */
+    int width; /* number of tensors of an element */
 } mr_gathered;
 void mr_gathered_deinit(mr_gathered *e);
 void mr_gathered_drop(mr_gathered *e, int64_t n); /* the first n */
-/* Takes the tensors of one over, also on failure. */
+/* Takes ownership of the tensors of one element, also on failure. */
 mr_status *mr_gathered_push(mr_gathered *e, mr_tensor *const *t);
-/* From an iterator, until there are `most` of them or it ends.  e->width is set. */
+/* Reads from an iterator until there are `most` elements or it ends. e->width must be set. */
 mr_status *mr_gathered_fill(mr_gathered *e, mr_iterator *from, int64_t most, bool *end);
 
-/* Component i of elements first, first + step .. (n of them), stacked along a new first dimension. */
+/* Stacks component i of elements first, first + step .. (n of them) along a new first dimension. */
 mr_status *mr_gathered_stack(const mr_gathered *e, int i, int64_t first, int64_t n, int64_t step, mr_tensor **out);
-/* The same where each is padded to shape: a dimension of -1 is as large as the largest of them. */
+/* The same with each element padded to shape: a dimension of -1 is as large as the largest of them. */
 mr_status *mr_gathered_stack_padded(const mr_gathered *e, int i, const mr_pshape *shape, const mr_tensor *padding,
                                     mr_tensor **out);
-/* A dataset of these elements, which are taken over; types and shapes are those of `like`. */
+/* A dataset of these elements, of which it takes ownership; types and shapes are those of `like`. */
 mr_dataset *mr_gathered_dataset(const mr_dataset *like, mr_gathered *e);
-/* Shapes of batches of n (-1: unknown) of elements of d. */
+/* Shapes of batches of n (-1: unknown) elements of d. */
 const mr_pshape *const *mr_batch_shapes(mr_arena *a, const mr_dataset *d, int64_t n);
 
 #endif

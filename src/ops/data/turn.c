@@ -1,15 +1,15 @@
 /* ops/data/turn.c -- see turn.h.
  *
- * Usually there is one shard.  The thread makes the next element when somebody stands in line for whom
- * none is ready, and there is room where it belongs; it sleeps otherwise.  It is started by the first
- * who asks, holds a reference, and ends once the turn is over.  Everything below `on` is guarded by its
- * lock, except the iterator, which belongs to the thread. */
+ * Usually there is one shard. The thread computes the next element when an op waits for which none is ready, and
+ * there is room in the shard to which it belongs; otherwise it sleeps. The first request starts the thread, which
+ * holds a reference and ends once the turn is over. The lock of `on` guards everything below it, except the
+ * iterator, which belongs to the thread. */
 #include "ops/data/turn.h"
 
 #include "base/map.h"
 #include "base/memory.h"
 
-typedef struct item { /* an element, or why there is none */
+typedef struct item { /* an element, or the reason why there is none */
     mr_tensor **element;
     mr_status *st;
     struct item *next;
@@ -17,18 +17,18 @@ typedef struct item { /* an element, or why there is none */
 
 typedef struct shard {
     mr_waiters line;
-    item *head, *tail; /* ready */
+    item *head, *tail; /* ready items */
     int64_t n;
 } shard;
 
 struct mr_turn {
     mr_waited on;
-    mr_cond demand; /* the thread has something to do, or is to end */
+    mr_cond demand; /* the thread has something to do, or must end */
     int n_shards;
     shard *shards;
     int64_t ahead;
     bool threaded, over, end; /* end: there are no more elements than those that are ready */
-    int64_t made, count;      /* elements made, and given */
+    int64_t made, count;      /* elements computed, and given */
     MR_VEC(mr_seed_place) seeds;
     mr_dataset *dataset;
     mr_data_env *env;
@@ -37,12 +37,12 @@ struct mr_turn {
     bool registered;
 };
 
-typedef struct asker { /* one who waits */
+typedef struct asker { /* a waiting op */
     mr_waiter w;
     mr_turn_give give;
     mr_object *keep;
     bool end;
-    mr_tensor **element; /* his, once he is let go */
+    mr_tensor **element; /* its element, once it is let go */
 } asker;
 
 /* ---- the line ---- */
@@ -105,7 +105,7 @@ static bool wanted_locked(const mr_turn *t)
 {
     bool wanted = false;
     for (int i = 0; i < t->n_shards; i++)
-        wanted |= t->shards[i].line.first != NULL; /* who stands there has nothing ready */
+        wanted |= t->shards[i].line.first != NULL; /* an op that waits has no element ready */
     return wanted && !t->end && t->shards[t->made % t->n_shards].n < t->ahead;
 }
 
@@ -144,7 +144,7 @@ static void run_thread(void *arg)
         else
             mr_cond_wait(&t->demand, &t->on.mu);
     }
-    mr_waited_unlock(&t->on, NULL); /* who came too late is told so */
+    mr_waited_unlock(&t->on, NULL); /* ops that came too late get an error */
     mr_turn_unref(t);
 }
 
@@ -156,7 +156,7 @@ static mr_status *start_thread_locked(mr_turn *t)
     mr_status *st = mr_later_thread(t->env->later, "iterator", run_thread, mr_turn_ref(t));
     if (st) {
         t->threaded = false;
-        mr_refs_drop(&t->on.base.refs); /* not the last one: the caller has it too */
+        mr_refs_drop(&t->on.base.refs); /* not the last reference: the caller has one too */
     }
     return st;
 }
@@ -176,7 +176,7 @@ void mr_turn_ask(mr_turn *t, int which, mr_run *r, mr_turn_give fn, mr_object *k
     mr_wait(&a->w, &t->shards[which].line);
 }
 
-/* ---- life ---- */
+/* ---- creating and closing ---- */
 
 static void turn_free(mr_object *o)
 {
@@ -214,7 +214,8 @@ static void cancel_turn(mr_cancel_entry *e)
 
 /* ---- seeds ---- */
 
-/* All sources of a dataset and those it is made of, each once, in an order that depends on these alone. */
+/* Collects all sources of a dataset and of those it is derived from, each once, in an order that depends only on
+ * these. */
 typedef struct sources {
     mr_imap seen;
     MR_VEC(mr_seed_source *) all;
@@ -301,7 +302,7 @@ int64_t mr_turn_count(mr_turn *t)
     return n;
 }
 
-/* Before the thread is started, so the iterator is this caller's. */
+/* Called before the thread is started, so the iterator belongs to this caller. */
 mr_status *mr_turn_skip(mr_turn *t, int64_t n, const mr_cancel *c)
 {
     mr_status *st = NULL;

@@ -1,6 +1,6 @@
-/* ops/data/unique.c -- UniqueDataset: each element the first time it comes.
+/* ops/data/unique.c -- UniqueDataset: each element only the first time it occurs.
  *
- * Elements are known again by their bytes, which are kept. */
+ * Elements are compared by their bytes, which are kept. */
 #include "base/map.h"
 #include "base/memory.h"
 #include "ops/data/dataset.h"
@@ -10,7 +10,7 @@ typedef struct unique_iterator {
     mr_map seen;
 } unique_iterator;
 
-/* Length first, so that no two elements give the same bytes. */
+/* The length comes first, so that different elements never give the same bytes. */
 static mr_status *key_of(const mr_tensor *t, mr_str *out)
 {
     if (t->dtype != MR_STRING)
