@@ -1,11 +1,11 @@
-/* ops/io/checkpoint.c -- SaveV2, RestoreV2, MergeV2Checkpoints on the bundles of store/. */
+/* ops/io/checkpoint.c -- SaveV2, RestoreV2, MergeV2Checkpoints, on the bundles of store/. */
 #include "graph/infer.h"
 #include "run/run.h"
 #include "base/file.h"
 #include "ops/io/restore_v1.h"
 #include "store/bundle.h"
 
-/* ---- inputs that all three have ---- */
+/* ---- inputs that all three ops have ---- */
 
 static mr_status *prefix_of(const mr_run *r, int i, char **out)
 {
@@ -22,7 +22,7 @@ static mr_status *check_names(const mr_run *r, int n)
     for (int i = 1; i <= 2; i++) {
         const mr_tensor *t = mr_in(r, i);
         if (t->rank != 1 || t->n != n)
-            return mr_invalid("%s must be a vector of %d strings, one a tensor, got shape %s",
+            return mr_invalid("%s must be a vector of %d strings, one per tensor, got shape %s",
                               i == 1 ? "tensor_names" : "shape_and_slices", n, MR_TENSOR_SHAPE(t));
     }
     return NULL;
@@ -117,7 +117,7 @@ out:
     return st;
 }
 
-/* No index: it may be a checkpoint of the first format. */
+/* Without an index file it may be a checkpoint of the first format. */
 static mr_status *restore_v1(mr_run *r, const char *prefix)
 {
     mr_v1_reader *v1 = NULL;
@@ -150,7 +150,7 @@ out:
     return st;
 }
 
-/* Names and slices are as many; slices that are known when the graph is built give the shapes. */
+/* There must be as many slices as names; slices that are known when the graph is built determine the shapes. */
 static mr_status *restore_shape(mr_infer *c)
 {
     const mr_pshape *ignored, *names, *slices;
@@ -191,7 +191,7 @@ MR_OP(RestoreV2,
 
 /* ---- merging ---- */
 
-/* The folders the parts lay in, when nothing is left in them. */
+/* Removes the directories of the parts, if they are empty. */
 static void remove_folders(const mr_tensor *prefixes)
 {
     for (int64_t i = 0; i < prefixes->n; i++) {

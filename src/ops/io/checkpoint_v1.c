@@ -10,7 +10,7 @@ static mr_status *check_names(const mr_run *r, int in, const char *what, int n)
     const mr_tensor *t = mr_in(r, in);
     if (t->rank == 1 && t->n == n)
         return NULL;
-    return mr_invalid("Input %d (%s) must be a vector of %d strings, one a tensor, got shape %s", in,
+    return mr_invalid("Input %d (%s) must be a vector of %d strings, one per tensor, got shape %s", in,
                       what, n, MR_TENSOR_SHAPE(t));
 }
 
@@ -31,7 +31,7 @@ static mr_status *save_one(mr_v1_writer *w, mr_sv name, mr_sv spec, const mr_ten
     return mr_v1_add(w, name, &full, &slice, t);
 }
 
-/* specs: the input with the slices, or -1; data begin at input `first`. */
+/* specs: the input with the slices, or -1; the data begins at input `first`. */
 static mr_status *save_all(mr_run *r, int specs, int first)
 {
     int n = r->n_in - first;
@@ -60,7 +60,7 @@ static mr_status *save_slices(mr_run *r) { return save_all(r, 2, 3); }
 static mr_status *save_shape(mr_infer *c)
 {
     const mr_pshape *vector;
-    /* the tensors are as many as their names, and their slices */
+    /* there are as many tensors as names, and as slices */
     int first = mr_node_is(c->node, "SaveSlices") ? 3 : 2;
     MR_TRY(mr_infer_rank(c, c->in[0], 0, &vector));
     for (int i = 1; i < first; i++) {

@@ -1,4 +1,4 @@
-/* ops/io/checkpoint_v1_test.c -- what is saved in the first format comes back, by either reader. */
+/* ops/io/checkpoint_v1_test.c -- tensors saved in the first format are restored by either reader. */
 #include "ops/io/file_example_fixture.h"
 
 #include "base/memory.h"

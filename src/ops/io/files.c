@@ -33,7 +33,7 @@ out:
 MR_OP(ReadFile,
     .doc      = "the contents of a file",
     .sig      = "filename: string -> contents: string",
-    .flags    = MR_BLOCKS | MR_NO_GRADIENT | MR_NO_FOLD, /* a file changes */
+    .flags    = MR_BLOCKS | MR_NO_GRADIENT | MR_NO_FOLD, /* a file can change */
     .shape    = infer_scalars,
     .kernels  = MR_KERNELS(MR_CPU_ANY(read_file)),
     .examples = MR_EXAMPLES("\"/dev/null\" -> \"\"",

@@ -1,4 +1,4 @@
-/* ops/io/files_test.c -- files written, read and found. */
+/* ops/io/files_test.c -- files are written, read and matched. */
 #include "ops/io/file_example_fixture.h"
 
 MR_TEST(file_that_was_written_is_read)

@@ -15,7 +15,8 @@ static inline mr_status *mr_in_scalar_str(const mr_run *r, int i, const char *wh
     return NULL;
 }
 
-/* The first string of an input as a path, ended by a NUL; mr_free.  A name with a NUL inside names no file. */
+/* The first string of an input as a path with a terminating NUL; release it with mr_free. INVALID_ARGUMENT for a
+ * name that contains a NUL. */
 static inline mr_status *mr_in_path_at(const mr_run *r, int i, const char *what, char **out)
 {
     mr_sv s = mr_tensor_str_at(mr_in(r, i), 0);
@@ -25,7 +26,7 @@ static inline mr_status *mr_in_path_at(const mr_run *r, int i, const char *what,
     return NULL;
 }
 
-/* The same of a scalar. */
+/* The same for a scalar. */
 static inline mr_status *mr_in_path(const mr_run *r, int i, const char *what, char **out)
 {
     mr_sv s;

@@ -1,4 +1,4 @@
-/* ops/io/print_v2.c -- PrintV2: a string for people, to a stream, the log or the end of a file. */
+/* ops/io/print_v2.c -- PrintV2: writes a string to a stream, the log or the end of a file. */
 #include <stdio.h>
 
 #include "base/file.h"
@@ -60,7 +60,7 @@ out:
     return st;
 }
 
-/* One write for one text, so that those of several threads do not mix. */
+/* Each text is one write, so that texts of several threads do not mix. */
 static mr_status *run_print(mr_run *r)
 {
     const state *s = r->state;

@@ -1,12 +1,12 @@
 /* ops/io/reader.c -- a reader, and the ops on it.
  *
- * Whoever reads holds the reader's token, of which there is one, also while the queue is empty: records
- * come in the order of the ops.  Waiting for the token and for the queue holds no thread.  Both waits
- * are those of ops/queue, whose ops end an mr_run: so they are given runs of our own (`inner`), whose end
- * carries on the real one.  The thread that ends a wait belongs to another op: the one that had the token, that
- * filled the queue, or that cancels.  It must not wait for our files, so reading goes on in a thread that may wait.
+ * An op that reads holds the reader's only token, even while the queue is empty: records are delivered in the order
+ * of the ops. Waiting for the token and for the queue blocks no thread. Both waits are those of ops/queue, whose
+ * ops end an mr_run: so they get a separate run (`inner`), whose end continues the real one. The thread that ends a
+ * wait belongs to another op: the one that had the token, that filled the queue, or that cancels. It must not wait
+ * for our files, so reading continues in a thread that may block.
  *
- * Locks: `on.mu` guards the token and the counters; the work itself belongs to whoever has the token. */
+ * Locks: `on.mu` guards the token and the counters; the holder of the token owns the work itself. */
 #include "ops/io/reader.h"
 
 #include <stdatomic.h>
@@ -25,11 +25,11 @@ struct mr_reader {
     mr_waited on;
     const mr_reader_kind *kind;
     mr_reader_spec spec;
-    bool taken MR_GUARDED_BY(on.mu); /* somebody has the token */
+    bool taken MR_GUARDED_BY(on.mu); /* an op has the token */
     mr_waiters line MR_GUARDED_BY(on.mu);
     int64_t n_records, works_begun, works_ended MR_GUARDED_BY(on.mu);
     mr_reader_work work; /* name NULL: none */
-    mr_str last;  /* the name of the last work, also when that has ended */
+    mr_str last;  /* name of the last work, also after its end */
     char *name;   /* for messages */
 };
 
@@ -69,7 +69,7 @@ static void advance_reader(mr_waited *on, mr_waiters *gone)
 
 static mr_status *give_token(mr_waiter *w)
 {
-    (void)w; /* the token is taken already */
+    (void)w; /* the token is already taken */
     return NULL;
 }
 
@@ -95,20 +95,20 @@ static mr_status *find_reader(mr_run *r, mr_reader **out)
 
 typedef struct use use;
 struct use {
-    mr_run inner; /* first: its end finds the use */
-    mr_node node; /* of inner: the op's, seen from another input */
+    mr_run inner; /* first member: its end callback finds the use */
+    mr_node node; /* for inner: the op's node, starting at another input */
     mr_value out[1];
     mr_run *r;
     mr_reader *d;
     mr_queue *q;                          /* of ops that read */
-    mr_status *(*now)(use *u);            /* of others: what to do with the token */
-    int64_t want;                         /* records; -1: one, as scalars */
+    mr_status *(*now)(use *u);            /* of other ops: what to do with the token */
+    int64_t want;                         /* number of records; -1: one, as scalars */
     MR_VEC(mr_str) keys;
     MR_VEC(mr_str) values;
     bool has_token;
-    mr_status *st;             /* of the last wait */
-    mr_blocking_work blocking; /* goes on after it */
-    _Atomic int wait;          /* ASKED, then CAME or LEFT first: whoever is second goes on */
+    mr_status *st;             /* status of the last wait */
+    mr_blocking_work blocking; /* continues after it */
+    _Atomic int wait;          /* ASKED, then CAME or LEFT, whichever is first; the second one continues */
 };
 
 enum { ASKED = 0, CAME, LEFT };
@@ -126,7 +126,7 @@ static void use_free(use *u)
     mr_free(u);
 }
 
-/* Gives the token, if it has it, to the next in line and ends the op. */
+/* Passes the token, if u has it, to the next in line and ends the op. */
 static void finish_use(use *u, mr_status *st)
 {
     mr_reader *d = u->d;
@@ -164,7 +164,7 @@ static mr_status *begin_work(use *u, const mr_tensor *t)
     if (t->n != 1)
         return mr_invalid("Expected to dequeue a one-element string tensor");
     mr_sv name = mr_tensor_str_at(t, 0);
-    mr_stop outer = mr_stop_swap(u->r->step->stop); /* not for the step whose thread filled the queue */
+    mr_stop outer = mr_stop_swap(u->r->step->stop); /* must not apply to the step whose thread filled the queue */
     mr_status *st = work_begin(d, name);
     mr_stop_swap(outer);
     MR_TRY(st);
@@ -188,7 +188,7 @@ static const char cancelled_text[] = "Waiting for a reader was cancelled";
 
 static void go_on(use *u);
 
-/* If the step was cancelled while all threads were in use, nothing is opened, and a work from the queue is lost. */
+/* If the step was cancelled while all threads were in use, no file is opened, and a work from the queue is lost. */
 static void go_on_in_thread(mr_blocking_work *b, bool cancelled)
 {
     use *u = (use *)((char *)b - offsetof(use, blocking));
@@ -197,8 +197,8 @@ static void go_on_in_thread(mr_blocking_work *b, bool cancelled)
     go_on(u);
 }
 
-/* A wait is over.  The thread that began it goes on by itself if it is still there (wait_ended), so works without a
- * record do not pile up on the stack; any other thread must not wait for files. */
+/* A wait has ended. The thread that began it continues by itself if it is still in wait_ended, so that works
+ * without a record do not pile up on the stack; any other thread must not wait for files. */
 static void wait_came(use *u, mr_status *st)
 {
     u->st = st;
@@ -211,14 +211,14 @@ static void wait_came(use *u, mr_status *st)
         mr_blocking_work_start(&u->blocking, u->r->step->cancel);
 }
 
-/* After a wait was begun.  true: it is over, and u->st is its status.  false: another thread goes on with u and may
- * have freed it. */
+/* Call this after beginning a wait. true: it has ended, and u->st is its status. false: another thread continues
+ * with u and may have freed it. */
 static bool wait_ended(use *u) { return atomic_exchange(&u->wait, LEFT) == CAME; }
 
-/* The queue gave something, or did not. */
+/* The dequeue has ended, with an item or an error. */
 static void work_came(mr_run *inner, mr_status *st)
 {
-    if (mr_status_code(st) == MR_INVALID_ARGUMENT) { /* it is a queue of something else */
+    if (mr_status_code(st) == MR_INVALID_ARGUMENT) { /* the queue has other elements */
         mr_status_free(st);
         st = mr_invalid("Expected queue with single string component");
     }
@@ -233,7 +233,7 @@ static bool wait_for_work(use *u)
     return wait_ended(u);
 }
 
-/* Opens the work that the queue gave, if it gave one; u->st is the error if it cannot. */
+/* Opens the work from the queue, if there is one; u->st is the error if it cannot. */
 static void take_work(use *u)
 {
     if (!u->st && u->out[0].kind == MR_LIVE)
@@ -243,7 +243,7 @@ static void take_work(use *u)
 
 /* ---- reading ---- */
 
-/* One record into the lists; *got false at the end of the work. */
+/* Reads one record into the lists; *got is false at the end of the work. */
 static mr_status *read_one(use *u, bool *got)
 {
     mr_reader *d = u->d;
@@ -280,8 +280,8 @@ static mr_status *give_records(use *u)
     return NULL;
 }
 
-/* Reads what is wanted of the current work; true when that is enough, or an error.  A work of one record ends with that
- * record, not with the next read: the saved state shows the difference. */
+/* Reads the requested records of the current work; true when that is enough, or on an error. A work of one record
+ * ends with that record, not with the next read: the saved state shows the difference. */
 static bool read_work(use *u, mr_status **st)
 {
     int64_t want = u->want < 0 ? 1 : u->want;
@@ -296,7 +296,7 @@ static bool read_work(use *u, mr_status **st)
     return u->keys.n > 0;
 }
 
-/* With the token, or with the error of a wait: reads until there is enough, or waits for the queue again. */
+/* With the token, or with the error of a wait: reads until there are enough records, or waits for the queue again. */
 static void go_on(use *u)
 {
     do {
@@ -312,14 +312,14 @@ static void go_on(use *u)
 static void token_came(mr_run *inner, mr_status *st)
 {
     use *u = (use *)inner;
-    u->has_token = !st; /* else it was cancelled in line */
+    u->has_token = !st; /* otherwise it was cancelled in line */
     if (u->now)
         finish_use(u, st ? st : u->now(u));
     else
         wait_came(u, st);
 }
 
-/* ---- beginning ---- */
+/* ---- starting ---- */
 
 static use *use_new(mr_run *r, mr_reader *d)
 {
@@ -335,7 +335,7 @@ static use *use_new(mr_run *r, mr_reader *d)
     return u;
 }
 
-/* Afterwards another thread may have freed u, except for an op that reads and whose wait_ended is true. */
+/* Afterwards another thread may have freed u, unless the op reads and its wait_ended is true. */
 static void wait_for_token(use *u)
 {
     mr_reader *d = u->d;
@@ -343,7 +343,7 @@ static void wait_for_token(use *u)
     mr_wait(mr_waiter_new(&d->on, &u->inner, cancelled_text), &d->line);
 }
 
-/* Input 1 becomes the first one of the inner run, which is where ops on queues look. */
+/* Input 1 becomes the first one of the inner run, where ops on queues expect it. */
 static mr_status *find_queue(use *u)
 {
     u->node.n_in = 1;
@@ -364,7 +364,7 @@ static void read_some(mr_run *r, int64_t want)
         st = find_queue(u);
     }
     if (!st) {
-        wait_for_token(u); /* u->wait is ASKED from the start */
+        wait_for_token(u); /* u->wait is initialised to ASKED */
         if (wait_ended(u))
             go_on(u);
         return;
@@ -390,7 +390,7 @@ static void read_up_to(mr_run *r)
         read_some(r, n);
 }
 
-/* Does something at once when the token is there. */
+/* Runs `now` when the op has the token. */
 static void with_token(mr_run *r, mr_status *(*now)(use *u))
 {
     mr_reader *d;
@@ -566,7 +566,7 @@ static mr_status *save_reader(use *u)
     return st;
 }
 
-/* An error with the state as the text format prints it. */
+/* An error that contains the state in text format. */
 static mr_status *bad_state(const char *what, const char *name, const int64_t n[3], mr_sv work)
 {
     static const char *const fields[] = {"work_started", "work_finished", "num_records_produced"};
@@ -584,7 +584,7 @@ static mr_status *bad_state(const char *what, const char *name, const int64_t n[
     return st;
 }
 
-/* Only a state from between two works can be restored, as in TensorFlow. */
+/* As in TensorFlow, only a state between two works can be restored. */
 static mr_status *decode_state(mr_sv bytes, const char *name, int64_t n[3], mr_sv *work)
 {
     mr_pb_reader r;
@@ -613,7 +613,7 @@ static mr_status *decode_state(mr_sv bytes, const char *name, int64_t n[3], mr_s
     return NULL;
 }
 
-/* A reader whose state cannot be restored is left as if it were new. */
+/* If the state cannot be restored, the reader is reset. */
 static mr_status *restore_reader(use *u)
 {
     mr_reader *d = u->d;

@@ -243,7 +243,7 @@ MR_TEST(reader_is_reset_after_the_read_before_it)
     end(&g);
 }
 
-/* The first has a work, the second then gets the reader: neither has a thread to open a file in. */
+/* The first op has a work, the second then gets the reader: neither has a thread to open a file in. */
 MR_TEST(reader_ends_when_it_is_cancelled_while_all_threads_are_in_use)
 {
     rig g;

@@ -1,9 +1,8 @@
-/* ops/io/readers.c -- the kinds of readers, and the ops that make them: TFRecordReader, TextLineReader,
+/* ops/io/readers.c -- the kinds of readers, and the ops that create them: TFRecordReader, TextLineReader,
  * WholeFileReader, FixedLengthRecordReader, LMDBReader, IdentityReader.
  *
- * A record's key is its file and where it was found: the offset of a record, the number of a line (from 1)
- * or of a record of fixed length (from 0); of whole files the name alone.  The records of LMDB files
- * have keys already. */
+ * A record's key is its file and its position: the offset of a record, the number of a line (from 1) or of a record
+ * of fixed length (from 0); for whole files only the name. The records of LMDB files have their own keys. */
 #include "base/file.h"
 #include "base/memory.h"
 #include "graph/infer.h"
@@ -14,7 +13,7 @@ static void put_key(const mr_reader_work *w, mr_str *key, uint64_t n)
     mr_str_printf(key, "%s:%llu", w->name, (unsigned long long)n);
 }
 
-/* The end of a file is the end of a work. */
+/* The end of a file is the end of a work, not an error. */
 static mr_status *end_is_fine(mr_status *st, bool *at_end)
 {
     *at_end = mr_status_code(st) == MR_OUT_OF_RANGE;
@@ -54,15 +53,15 @@ static mr_status *line_begin(mr_reader_work *w)
 static mr_status *line_next(mr_reader_work *w, mr_str *key, mr_str *value, bool *at_end)
 {
     MR_TRY(end_is_fine(mr_stream_line(w->in, value), at_end));
-    put_key(w, key, (uint64_t)++w->n); /* lines are counted from 1, those that were skipped too */
+    put_key(w, key, (uint64_t)++w->n); /* lines are counted from 1, including skipped ones */
     return NULL;
 }
 
 static const mr_reader_kind lines = {"TextLineReader", line_begin, line_next, false};
 
-/* ---- whole files, and names as they are ----
+/* ---- whole files, and names ----
  *
- * The work is one record; `done` says that it was given. */
+ * The work is one record; `done` means that it was delivered. */
 
 static mr_status *nothing_to_begin(mr_reader_work *w)
 {
@@ -96,8 +95,8 @@ static const mr_reader_kind identity = {"IdentityReader", nothing_to_begin, iden
 
 /* ---- records of a fixed length ----
  *
- * Record i lies at header + i * hop.  The footer is what is left at the end, so a record is one only when
- * that many bytes follow it: they are read ahead. */
+ * Record i is at header + i * hop. The footer is at the end, so bytes are a record only if a whole footer follows
+ * them: it is read ahead. */
 
 static mr_status *fixed_begin(mr_reader_work *w)
 {
@@ -106,7 +105,7 @@ static mr_status *fixed_begin(mr_reader_work *w)
     return mr_stream_skip(w->in, (uint64_t)w->spec->header_bytes, &skipped);
 }
 
-/* Drops n bytes of what was read ahead, or goes on behind it. */
+/* Drops n bytes of the data that was read ahead, or skips in the file. */
 static mr_status *skip_bytes(mr_reader_work *w, uint64_t n)
 {
     uint64_t skipped;
@@ -157,7 +156,7 @@ static mr_status *lmdb_next(mr_reader_work *w, mr_str *key, mr_str *value, bool 
 
 static const mr_reader_kind lmdb = {"LMDBReader", lmdb_begin, lmdb_next, false};
 
-/* ---- the ops that make them ---- */
+/* ---- the ops that create readers ---- */
 
 typedef struct state {
     mr_named named;

@@ -1,9 +1,8 @@
-/* ops/io/record_input.c -- RecordInput: batches of records of many files, mixed, without end.
+/* ops/io/record_input.c -- RecordInput: endless batches of records from many files, shuffled.
  *
- * An epoch is all records of all files once.  Files come in an order that seed and epoch decide, their
- * records go through a buffer out of which a batch is drawn at random; what is left of an epoch is given
- * before the next begins.  TensorFlow reads with many threads, so its order is never the same; ours
- * follows from the seed. */
+ * An epoch is all records of all files once. Seed and epoch determine the order of the files; their records go
+ * through a buffer from which batches are drawn at random; the rest of an epoch is delivered before the next
+ * begins. TensorFlow reads with many threads, so its order varies; ours depends only on the seed. */
 #include "base/memory.h"
 #include "base/vec.h"
 #include "graph/infer.h"
@@ -21,12 +20,12 @@ typedef struct state {
     mr_file_names files; /* sorted; then in the order of this epoch */
     uint64_t random;
     int64_t epoch, n_in_epoch;
-    int next_file; /* v.n: all have been read */
+    int next_file; /* v.n: all files have been read */
     mr_record_reader *reader;
     MR_VEC(mr_str) buffer;
 } state;
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 static mr_status *get_positive(const mr_make *m, const char *attr, int64_t *out)
 {
@@ -67,7 +66,7 @@ static void deinit_record_input(void *p)
 
 /* ---- epochs ---- */
 
-/* splitmix64 */
+/* A random number below `below`, by splitmix64. */
 static uint64_t draw_below(state *s, uint64_t below)
 {
     uint64_t z = s->random += 0x9e3779b97f4a7c15u;
@@ -83,8 +82,8 @@ static void swap_names(char **v, int a, int b)
     v[b] = held;
 }
 
-/* All files in another order, which begins so far in as the shift says: several tasks with the same seed and
- * other shifts read other files at a time. */
+/* Shuffles the files, then rotates the list by the shift: tasks with the same seed and different shifts read
+ * different files at a time. */
 static void shuffle_files(state *s)
 {
     char **v = s->files.v.p;
@@ -93,7 +92,7 @@ static void shuffle_files(state *s)
     s->random = (uint64_t)s->seed + (uint64_t)s->epoch;
     for (int i = n - 1; i > 0; i--)
         swap_names(v, i, (int)draw_below(s, (uint64_t)i + 1));
-    for (int k = 0; k < shift; k++) { /* the first goes last */
+    for (int k = 0; k < shift; k++) { /* the first becomes the last */
         char *first = v[0];
         memmove(v, v + 1, sizeof(*v) * (size_t)(n - 1));
         v[n - 1] = first;
@@ -115,7 +114,7 @@ static mr_status *begin_epoch(state *s)
     return NULL;
 }
 
-/* The next record of the epoch into the buffer; *got false when there is none. */
+/* Reads the next record of the epoch into the buffer; *got is false when there is none. */
 static mr_status *read_one(state *s, bool *got)
 {
     mr_str record = {0};
@@ -141,7 +140,7 @@ static mr_status *read_one(state *s, bool *got)
     return NULL;
 }
 
-/* The buffer is full, or has all that is left of the epoch, and is not empty. */
+/* Fills the buffer, at the end of an epoch with the remaining records; the buffer is not empty afterwards. */
 static mr_status *fill_buffer(state *s)
 {
     bool got = true;

@@ -1,10 +1,10 @@
-/* ops/io/record_input_test.c -- RecordInput gives each record once an epoch; PrintV2 adds to files. */
+/* ops/io/record_input_test.c -- RecordInput gives each record once per epoch; PrintV2 appends to files. */
 #include "base/memory.h"
 #include "ops/io/file_example_fixture.h"
 #include "ops/kernel_fixture.h"
 #include "store/record.h"
 
-/* Files r0, r1, .. of n records each: "a".."z" in turn. */
+/* Writes files r0, r1, .. of n records each: "a".."z" in turn. */
 static void write_files(int n_files, int n)
 {
     char next = 'a';

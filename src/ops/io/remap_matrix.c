@@ -1,5 +1,5 @@
-/* ops/io/remap_matrix.c -- LoadAndRemapMatrix: a matrix of a checkpoint with its rows and columns in
- * another order, what is new filled from given values. */
+/* ops/io/remap_matrix.c -- LoadAndRemapMatrix: a matrix of a checkpoint with its rows and columns reordered; new
+ * entries are filled from given values. */
 #include "base/map.h"
 #include "graph/infer.h"
 #include "ops/io/name_input.h"
@@ -17,7 +17,7 @@ static mr_status *read_attrs(const mr_node *n, state *s)
 
 static mr_status *init_remap_matrix(mr_make *m, void *p) { return read_attrs(m->node, p); }
 
-/* A remapping is of the right length and names no line of the old matrix twice. */
+/* Checks that a remapping has the right length and names no row or column of the old matrix twice. */
 static mr_status *check_remapping(const mr_tensor *t, const char *what, int64_t n, int64_t n_old)
 {
     mr_imap seen = {0};
@@ -46,8 +46,8 @@ out:
     return st;
 }
 
-/* The whole matrix is read, whatever max_rows_in_memory says: it is as large as the result at most by
- * what is left out. */
+/* Reads the whole matrix, regardless of max_rows_in_memory: it is larger than the result only by the rows and
+ * columns that are dropped. */
 static mr_status *read_old(mr_run *r, mr_tensor **out)
 {
     char *path = NULL;
@@ -118,7 +118,7 @@ out:
     return st;
 }
 
-/* Only the name is checked here, as in TensorFlow: estimators give ckpt_path as a vector of one. */
+/* Only the name is checked here, as in TensorFlow: estimators pass ckpt_path as a vector of one. */
 static mr_status *remap_shape(mr_infer *c)
 {
     const mr_pshape *ignored;

@@ -1,4 +1,4 @@
-/* ops/io/remap_test.c -- vocabularies and matrices by other vocabularies. */
+/* ops/io/remap_test.c -- vocabularies and matrices remapped to other vocabularies. */
 #include "ops/io/file_example_fixture.h"
 
 #include <stdlib.h>

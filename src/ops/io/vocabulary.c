@@ -1,4 +1,4 @@
-/* ops/io/vocabulary.c -- GenerateVocabRemapping: where the words of one vocabulary stand in another. */
+/* ops/io/vocabulary.c -- GenerateVocabRemapping: the position of each word of one vocabulary in another. */
 #include "base/map.h"
 #include "graph/infer.h"
 #include "ops/io/name_input.h"
@@ -24,7 +24,7 @@ static mr_status *init_vocabulary(mr_make *m, void *p)
     return get_count(m, "old_vocab_size", -1, &s->old_size);
 }
 
-/* Calls fn for lines 0.. of a file; up to `limit` of them (-1: all).  *n is how many there were. */
+/* Calls fn for lines 0.. of a file; at most `limit` of them (-1: all). *n is the number of lines. */
 static mr_status *each_line(const char *path, int64_t limit, int64_t *n,
                             mr_status *(*fn)(void *ctx, int64_t i, mr_sv line), void *ctx)
 {
@@ -80,7 +80,7 @@ static mr_status *count_line(void *ctx, int64_t i, mr_sv line)
     return NULL;
 }
 
-/* The new vocabulary's file must have the lines before room is made for them. */
+/* The new vocabulary's file must have enough lines before memory is allocated for them. */
 static mr_status *remap_vocabulary(mr_run *r, const char *new_path, const mr_map *old)
 {
     const state *s = r->state;
