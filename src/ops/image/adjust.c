@@ -1,4 +1,4 @@
-/* ops/image/adjust.c -- AdjustHue and AdjustSaturation: colors turned and washed out, pixel by pixel. */
+/* ops/image/adjust.c -- AdjustHue and AdjustSaturation: rotate hues and scale saturations, pixel by pixel. */
 #include "ops/image/hsv.h"
 #include "ops/image/pixels.h"
 
@@ -8,14 +8,14 @@ typedef struct job {
     float by;
 } job;
 
-/* How far a hue is turned, in [0, 1): the circle closes at 1. */
+/* The rotation of a hue, in [0, 1): the circle closes at 1. */
 static float part_of_turn(float delta)
 {
-    float f = fmodf(delta, 1); /* NaN and infinity give NaN, and so do all colors */
+    float f = fmodf(delta, 1); /* NaN and infinity give NaN, which makes all colors NaN */
     return f < 0 ? f + 1 : f;
 }
 
-/* The value and the smallest part stay exactly what they are: only what lies between is moved. */
+/* The largest and the smallest component keep their values; only the one between is changed. */
 static void turn_hues(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;

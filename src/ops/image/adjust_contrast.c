@@ -1,4 +1,4 @@
-/* ops/image/adjust_contrast.c -- AdjustContrastv2 and AdjustContrast: pixels moved away from the mean of their
+/* ops/image/adjust_contrast.c -- AdjustContrastv2 and AdjustContrast: move pixels away from the mean of their
  * channel and image, or towards it. */
 #include "graph/grad.h"
 #include "ops/image/pixels.h"
@@ -12,7 +12,7 @@ typedef struct job {
     float min, max;
 } job;
 
-/* One channel of one image: the mean is summed in double, whatever the size of the image. */
+/* Adjusts one channel of one image; the mean is summed in double, whatever the size of the image. */
 static void adjust_channels(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
@@ -70,7 +70,7 @@ static mr_status *adjust_contrast(mr_run *r)
     return run_contrast(r, &j);
 }
 
-/* y = factor x + (1 - factor) mean(x), the mean over height and width. */
+/* y = factor x + (1 - factor) mean(x), with the mean over height and width. */
 static void adjust_contrast_backward(mr_grad *g)
 {
     mr_scope *s = g->s;

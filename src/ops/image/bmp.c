@@ -6,7 +6,7 @@
  *         22      4  height
  *         28      2  bits a pixel
  *
- * Nothing else in the head matters; a palette is not looked at, as in TensorFlow. */
+ * Everything else in the header is ignored, including a palette, as in TensorFlow. */
 #include <limits.h>
 
 #include "base/memory.h"

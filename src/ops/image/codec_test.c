@@ -1,5 +1,6 @@
-/* ops/image/codec_test.c -- what examples cannot say of the readers of image files: that room is made only for what a file can
- * fill, what of a broken file is still read, and that JPEG says what is missing. */
+/* ops/image/codec_test.c -- tests of the image file readers that examples cannot express: memory is requested only
+ * for images that the file can fill, which part of a broken file is still read, and which missing part JPEG
+ * reports. */
 #include <stdlib.h>
 #include <zlib.h>
 
@@ -8,7 +9,7 @@
 #include "ops/image/png.h"
 #include "tests/harness/test.h"
 
-/* ---- room that is counted ---- */
+/* ---- counting the memory for pixels ---- */
 
 typedef struct counted {
     mr_image_room room;
@@ -45,7 +46,7 @@ static void put_chunk(mr_str *s, const char *type, const void *data, size_t n)
     put_u32(s, (uint32_t)crc32(0, (const uint8_t *)s->p + from, (uInt)(s->n - from)));
 }
 
-/* A gray image of 8 bits; its rows, each after its filter, are `raw`. */
+/* A gray image of 8 bits; `raw` holds its rows, each preceded by its filter. */
 static void put_png(mr_str *s, uint32_t width, uint32_t height, bool interlaced, const void *raw, size_t n)
 {
     mr_str head = {0};
@@ -83,7 +84,8 @@ MR_TEST(png_of_too_many_pixels_is_refused)
     mr_str_deinit(&s);
 }
 
-/* Of 3 x 3 pixels pass 1 has the corner, 4 the third, 5 both of the third row, 6 the middles of these rows, 7 the row between. */
+/* Of 3 x 3 pixels pass 1 has the corner, pass 4 the third, pass 5 both of the third row, pass 6 the middle ones of
+ * these rows, pass 7 the row between. */
 MR_TEST(png_interlaced_pixels_go_where_they_belong)
 {
     static const char raw[] = "\0\1" "\0\3" "\0\7\x09" "\0\2" "\0\x08" "\0\4\5\6";
@@ -208,7 +210,7 @@ MR_TEST(jpeg_that_breaks_off_gives_rows_only_on_request)
     made_up.recover = true;
     write_gray(&s, false);
     mr_sv half = {s.p, s.n * 3 / 4};
-    MR_CHECK_ERR(codec_of()->decode(half, &whole, &c.room), MR_INVALID_ARGUMENT, "rows are there");
+    MR_CHECK_ERR(codec_of()->decode(half, &whole, &c.room), MR_INVALID_ARGUMENT, "contains only");
     MR_CHECK_OK(codec_of()->decode(half, &some, &d.room));
     MR_CHECK_INT(d.pixels[32 * 32 - 1], 0); /* black */
     MR_CHECK_OK(codec_of()->decode(half, &made_up, &e.room));
@@ -221,7 +223,7 @@ MR_TEST(jpeg_without_room_says_why)
     mr_str s = {0};
     counted c = {.room = {make}};
     write_gray(&s, false);
-    set_size(&s, 32, 500); /* more than the room has, less than the bytes could fill */
+    set_size(&s, 32, 500); /* more than the requested memory, less than the bytes could fill */
     MR_CHECK_ERR(codec_of()->decode(mr_str_view(&s), &whole, &c.room), MR_RESOURCE_EXHAUSTED, "a budget");
     mr_str_deinit(&s);
 }
@@ -232,12 +234,12 @@ MR_TEST(jpeg_without_its_library_says_what_is_missing)
     setenv("MILLRACE_IMAGE_LIB", "/nowhere/libmillrace-image.so", 1);
     MR_CHECK_ERR(mr_jpeg_codec(&codec), MR_UNIMPLEMENTED, "It needs libmillrace-image.so");
     unsetenv("MILLRACE_IMAGE_LIB");
-    MR_CHECK_OK(mr_jpeg_codec(&codec)); /* and is found once it is there */
+    MR_CHECK_OK(mr_jpeg_codec(&codec)); /* it is found once the library exists */
 }
 
 /* ---- failing memory ---- */
 
-/* Every allocation that may fail does so once; a status comes back, and nothing stays behind (sanitizers). */
+/* Every allocation that may fail does so once; the result must be a status, and nothing may leak (sanitizers). */
 MR_TEST(png_bears_failing_memory_at_every_point)
 {
     mr_str s = {0};

@@ -1,5 +1,5 @@
 /* ops/image/combined_suppression.c -- CombinedNonMaxSuppression: the best boxes of all classes of an image; and
- * GenerateBoundingBoxProposals: the best regions by an image's anchors. */
+ * GenerateBoundingBoxProposals: the best regions from an image's anchors. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -10,10 +10,10 @@
 
 /* ---- CombinedNonMaxSuppression ---- */
 
-typedef struct found { /* a box that was taken */
+typedef struct found { /* a box that was selected */
     float score;
     int32_t class, box;
-    int64_t order; /* in which it was found: ties keep it */
+    int64_t order; /* order of selection, which breaks ties */
 } found;
 
 typedef struct combined {
@@ -23,7 +23,7 @@ typedef struct combined {
     const float *boxes, *scores;
     bool clip;
     const mr_run *run;
-    /* room */
+    /* scratch memory */
     float *column, *taken_scores;
     int32_t *taken;
     found *found;
@@ -37,7 +37,7 @@ static int by_score(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* The boxes of one class of one image, appended to those found. */
+/* Appends the boxes of one class of one image to those found. */
 static mr_status *suppress_class(combined *c, int64_t b, int64_t class, int64_t *n_found)
 {
     int64_t n_taken, kind = c->kinds > 1 ? class : 0;
@@ -54,7 +54,7 @@ static mr_status *suppress_class(combined *c, int64_t b, int64_t class, int64_t 
 
 static float clip_coordinate(const combined *c, float v) { return c->clip ? fmaxf(fminf(v, 1), 0) : v; }
 
-/* The rows of one image in each output, zeros behind those found. */
+/* Writes the rows of one image to each output, with zeros after the boxes found. */
 static void put_image(const combined *c, mr_run *r, int64_t b, int64_t room, int64_t n_found)
 {
     int64_t n = MR_MIN(n_found, room);
@@ -125,7 +125,7 @@ static mr_status *init_combined(mr_make *m, void *room)
     return mr_node_get_bool(m->node, "clip_boxes", &s->clip);
 }
 
-/* With pad_per_class no more rows than there can be. */
+/* With pad_per_class, not more rows than there can be boxes. */
 static int64_t rows_of(bool pad_per_class, int64_t total, int64_t per_class, int64_t classes)
 {
     int64_t most;
@@ -218,16 +218,16 @@ MR_OP(CombinedNonMaxSuppression,
 
 typedef struct proposals {
     int64_t n, rows;        /* anchors of an image, rows of the result */
-    int64_t most;           /* boxes that are looked at */
+    int64_t most;           /* number of boxes to examine */
     float threshold, min_size;
-    float *boxes, *scores, *taken_scores; /* of those looked at, in the order of their scores */
+    float *boxes, *scores, *taken_scores; /* of the examined boxes, in the order of their scores */
     int32_t *taken;
     found *order;
 } proposals;
 
 static float limit_coordinate(float v, float most) { return fmaxf(fminf(v, most), 0); }
 
-/* The anchor moved and stretched by its deltas, and cut to the image; false: too small to count.  Both are [y, x, ..]. */
+/* Moves and scales the anchor by its deltas, and clips it to the image; false: it is too small. Both are [y, x, ..]. */
 static bool decode_box(const float *anchor, const float *delta, const float *info, float min_size, float *out)
 {
     const float largest = 4.135166556742356f; /* log(1000 / 16) */

@@ -1,25 +1,25 @@
 /* ops/image/crop_and_resize.c -- CropAndResize, and its gradients by the image and by the boxes.
  *
- * A box is [y1, x1, y2, x2] in parts of the image: 0 is the center of the first pixel, 1 that of the last; y1 above y2 turns
- * the crop upside down.  The crop's pixels lie evenly between the corners; what falls outside of the image (or is
- * nowhere, as NaN is) gets the extrapolation value and no gradient. */
+ * A box is [y1, x1, y2, x2] in fractions of the image: 0 is the center of the first pixel, 1 that of the last; y1
+ * above y2 flips the crop vertically. The crop's pixels are spaced evenly between the corners; pixels outside the
+ * image (or with NaN coordinates) get the extrapolation value and no gradient. */
 #include <math.h>
 
 #include "graph/grad.h"
 #include "ops/image/pixels.h"
 
 typedef struct job {
-    int64_t batch, h, w, ch; /* of the images */
+    int64_t batch, h, w, ch; /* size of the images */
     int64_t n, crop_h, crop_w;
     const float *boxes, *image;
     const int32_t *box_ind;
     const float *grads;
     void *out;
-    bool nearest, wide; /* wide: out is of doubles */
+    bool nearest, wide; /* wide: out holds doubles */
     float extrapolation;
 } job;
 
-/* Where a row (or column) of the crop lies in the image. */
+/* The position of a row (or column) of the crop in the image. */
 typedef struct place {
     int64_t lower, upper;
     float lerp;
@@ -39,7 +39,7 @@ static bool find_source(const job *j, float from, float to, int64_t i, int64_t n
     return true;
 }
 
-/* ---- what the three ops check ---- */
+/* ---- checks that the three ops share ---- */
 
 static mr_status *check_boxes(mr_run *r, int boxes, int box_ind, job *j)
 {
@@ -110,7 +110,7 @@ static void crop_row(const job *j, const float *box, const float *image, int64_t
     }
 }
 
-/* Rows of all crops, counted through. */
+/* Computes rows begin..end, counted over all crops. */
 static void crop_rows(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
@@ -246,7 +246,7 @@ MR_OP(CropAndResize,
 ADD_ROW(float)
 ADD_ROW(double)
 
-/* The gradients of images begin..end: each by one thread, in the order of the boxes. */
+/* The gradients of images begin..end: each image by one thread, in the order of the boxes. */
 static void add_images(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
@@ -318,7 +318,8 @@ MR_OP(CropAndResizeGradImage,
 
 /* ---- the gradient by the boxes ---- */
 
-/* By the place of one pixel of the crop: how the sum over channels changes when it moves down, or to the right. */
+/* The derivative by the position of one pixel of the crop: how the sum over channels changes when it moves down, or
+ * to the right. */
 static void pixel_slopes(const job *j, const float *image, place y, place x, const float *dy, float *down, float *right)
 {
     const float *top = image + y.lower * j->w * j->ch, *bottom = image + y.upper * j->w * j->ch;
@@ -331,7 +332,7 @@ static void pixel_slopes(const job *j, const float *image, place y, place x, con
     }
 }
 
-/* How the place of pixel i moves with the first and the last end of the box. */
+/* Adds the derivative by the position of pixel i to those by the first and the last end of the box. */
 static void add_to_box_ends(int64_t i, int64_t n_crop, int64_t n, float slope, float *first, float *last)
 {
     float span = (float)(n - 1), part = n_crop > 1 ? (float)i / (float)(n_crop - 1) : 0.5f;

@@ -1,7 +1,8 @@
-/* ops/image/decode.c -- DecodeImage, DecodePng, DecodeJpeg, DecodeAndCropJpeg, DecodeGif, DecodeBmp, ExtractJpegShape.
+/* ops/image/decode.c -- DecodeImage, DecodePng, DecodeJpeg, DecodeAndCropJpeg, DecodeGif, DecodeBmp,
+ * ExtractJpegShape.
  *
- * All look at the first bytes to tell the format.  DecodeImage takes all four; the ops for PNG, JPEG and GIF take each
- * other's; BMP has its own op only, and so has the cutting out of JPEG. */
+ * All recognise the format by the first bytes. DecodeImage accepts all four; the ops for PNG, JPEG and GIF accept
+ * each other's files; BMP is accepted only by its own op, and only JPEG can be cropped. */
 #include "ops/image/jpeg.h"
 #include "ops/image/pixels.h"
 
@@ -33,7 +34,7 @@ mr_image_format mr_image_format_of(mr_sv bytes)
     return MR_IMAGE_UNKNOWN;
 }
 
-/* ---- room for the pixels ---- */
+/* ---- memory for the pixels ---- */
 
 typedef struct room {
     mr_image_room base;
@@ -41,10 +42,10 @@ typedef struct room {
     const state *s;
     mr_image_format format;
     mr_tensor *out;
-    mr_tensor *decoded; /* out itself, or what becomes out when it is converted; owned then */
+    mr_tensor *decoded; /* out itself, or an owned tensor that is converted to out */
 } room;
 
-/* Which type the reader fills: PNG has one of 16 bits. */
+/* The type that the reader fills: 16 bits only for PNG. */
 static mr_dtype decoded_type(const room *m)
 {
     if (m->s->dtype == MR_UINT8)
@@ -78,7 +79,7 @@ typedef struct scaling {
     mr_tensor *to;
 } scaling;
 
-/* 8 bits become 16 by a factor of 256, not 257, and [0, 1] by the reciprocal in float, both as TensorFlow has it. */
+/* 8 bits become 16 by a factor of 256, not 257, and [0, 1] by the reciprocal in float, both as in TensorFlow. */
 static void scale_part(void *ctx, int64_t begin, int64_t end)
 {
     const scaling *c = ctx;
@@ -102,7 +103,7 @@ static void finish_room(room *m, bool ok)
     mr_tensor_unref(m->decoded);
 }
 
-/* ---- which op takes which format ---- */
+/* ---- formats that each op accepts ---- */
 
 static const char *const op_names[] = {"DecodeImage", "DecodePng", "DecodeJpeg", "DecodeAndCropJpeg", "DecodeGif", "DecodeBmp"};
 static const char *const format_names[] = {"unknown", "JPEG", "PNG", "GIF", "BMP"};
@@ -253,7 +254,7 @@ static mr_status *crop_shape(mr_infer *c)
     const mr_tensor *t = mr_infer_const(c, 1);
     int64_t dims[] = {-1, -1, image->dims[2]};
     for (int i = 0; t && i < 2; i++)
-        dims[i] = mr_tensor_int_at(t, 2 + i) > 0 ? mr_tensor_int_at(t, 2 + i) : -1; /* the kernel says what is wrong */
+        dims[i] = mr_tensor_int_at(t, 2 + i) > 0 ? mr_tensor_int_at(t, 2 + i) : -1; /* the kernel reports the error */
     c->out[0] = mr_pshape_of(c->arena, 3, dims);
     return NULL;
 }
@@ -264,7 +265,7 @@ static mr_status *crop_shape(mr_infer *c)
     "channels: int = 0; ratio: int = 1; fancy_upscaling: bool = true; try_recover_truncated: bool = false; "          \
     "acceptable_fraction: float = 1; dct_method: string = ''"
 #define DECODES .kernels = MR_KERNELS(MR_CPU_ANY(run_decode)), .state_bytes = sizeof(state), .init = init_decode
-/* Two frames of 2 x 1 pixels: red and blue, then the first of them transparent and the second red. */
+/* Two frames of 2 x 1 pixels: red and blue, then a transparent and a red one. */
 #define SMALL_GIF                                                                                                     \
     "\"GIF89a\\x02\\x00\\x01\\x00\\x80\\x00\\x00\\xff\\x00\\x00\\x00\\x00\\xff"                                       \
     ",\\x00\\x00\\x00\\x00\\x02\\x00\\x01\\x00\\x00\\x02\\x02D\\n\\x00"                                               \

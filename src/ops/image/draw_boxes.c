@@ -1,4 +1,5 @@
-/* ops/image/draw_boxes.c -- DrawBoundingBoxes and its second version: frames of one pixel's width around objects. */
+/* ops/image/draw_boxes.c -- DrawBoundingBoxes and its second version: draw frames of one pixel's width around
+ * objects. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -15,7 +16,7 @@ static const float white[] = {1, 1, 1, 1};
 typedef struct job {
     int64_t height, width, channels, n_boxes;
     const float *boxes;  /* [batch, n_boxes, 4] */
-    const float *colors; /* [n_colors, color_channels]; NULL: the usual ones */
+    const float *colors; /* [n_colors, color_channels]; NULL: the default colors */
     int64_t n_colors, color_channels;
     float *out;
 } job;
@@ -33,7 +34,7 @@ static void paint_pixel(const job *j, float *image, int64_t y, int64_t x, const 
         image[(y * j->width + x) * j->channels + k] = color[k];
 }
 
-/* Sides that lie outside of the image are not drawn; a box that is empty or nowhere in it is not drawn at all. */
+/* Sides outside the image are not drawn; a box that is empty or completely outside is not drawn at all. */
 static void draw_box(const job *j, float *image, const float *box, const float *color)
 {
     double at[4];

@@ -6,7 +6,7 @@
 /* ---- PNG ---- */
 
 typedef struct png_job {
-    mr_png_image image; /* the first */
+    mr_png_image image; /* the first image */
     size_t image_bytes;
     mr_tensor *out;
     mr_mutex mu;
@@ -99,8 +99,8 @@ MR_OP(EncodePng,
 /* ---- JPEG ---- */
 
 typedef struct jpeg_state {
-    mr_jpeg_writing how; /* its xmp lies in the node */
-    int channels;        /* 0: as the image has */
+    mr_jpeg_writing how; /* its xmp is in the node */
+    int channels;        /* 0: those of the image */
     mr_sv format;
 } jpeg_state;
 

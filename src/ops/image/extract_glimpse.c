@@ -1,10 +1,10 @@
-/* ops/image/extract_glimpse.c -- ExtractGlimpse and its second version: windows of one size, each somewhere in its image.
+/* ops/image/extract_glimpse.c -- ExtractGlimpse and its second version: a window of fixed size from each image.
  *
- * What of a window lies outside of the image is noise: uniform between the image's least and largest value, normal with the
- * mean and deviation of each channel, or zero.  The op has no seed and is not stateful, so its noise is always the same: it may
- * be folded and merged like any other.  An offset is [y, x]; `normalized`, in parts of the image; `centered`, from its
- * middle.  The first version takes it for the window's middle, the second for its corner unless it is normalized and
- * centered. */
+ * The part of a window outside the image is noise: uniform between the image's minimum and maximum, normal with the
+ * mean and deviation of each channel, or zero. The op has no seed and is not stateful, so its noise is always the
+ * same: it may be folded and merged like any other op. An offset is [y, x]; with `normalized` it is a fraction of
+ * the image, with `centered` it counts from the middle. The first version uses it as the window's center, the
+ * second as its corner unless it is normalized and centered. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -44,7 +44,7 @@ typedef struct job {
     mr_words words;
 } job;
 
-/* Where the window begins along one side; false: nowhere near the image. */
+/* The start of the window along one side; false: it is far outside the image. */
 static bool begin_of(const state *s, float offset, int64_t in, int64_t out, int64_t *at)
 {
     float v = s->normalized ? offset * (float)in : offset;

@@ -1,8 +1,8 @@
-/* ops/image/extract_patches.c -- ExtractImagePatches and ExtractVolumePatches: what a sliding window sees, put into the last
- * dimension.
+/* ops/image/extract_patches.c -- ExtractImagePatches and ExtractVolumePatches: the pixels in a sliding window, in
+ * the last dimension.
  *
- * Both are [batch, space.., channels] to [batch, places.., window * channels].  An image is a volume of one plane here.
- * Elements are moved by size; what the window sees outside of the image is 0. */
+ * Both map [batch, space.., channels] to [batch, places.., window * channels]. An image is a volume of one plane
+ * here. Elements are moved by size; pixels of the window outside the image are 0. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/image/pixels.h"
@@ -12,7 +12,7 @@ enum { SPACE = 3 };
 typedef struct patches {
     int n; /* spatial dimensions of the op */
     mr_padding padding;
-    int64_t size[SPACE], stride[SPACE], rate[SPACE]; /* of the op's dimensions, behind those that are 1 */
+    int64_t size[SPACE], stride[SPACE], rate[SPACE]; /* for the op's dimensions, after leading ones of size 1 */
 } patches;
 
 static mr_status *read_list(const mr_node *node, const char *name, int n, int64_t *out)
@@ -86,7 +86,7 @@ typedef struct job {
     char *y;
 } job;
 
-/* Where along dimension d a pixel of the window lies, if it does in the image. */
+/* The position of a pixel of the window along dimension d; false if it is outside the image. */
 static bool is_inside(const job *j, int d, int64_t place, int64_t in_window, int64_t *at)
 {
     *at = place * j->p->stride[d] - j->before[d] + in_window * j->p->rate[d];
@@ -109,7 +109,7 @@ static void copy_window(const job *j, const char *image, const int64_t *place, c
         }
 }
 
-/* Places of all images, counted through. */
+/* Copies places begin..end, counted over all images. */
 static void copy_places(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
@@ -151,8 +151,8 @@ static mr_status *run_extract_patches(mr_run *r)
 
 /* ---- gradient ---- */
 
-/* A pixel's gradient is the sum of those of all places that saw it.  Which these are comes from patches of the pixels'
- * numbers: 1, 2 .. with 0 outside, so after subtracting 1 the sum leaves out what is below 0. */
+/* A pixel's gradient is the sum of those of all windows that contain it. Patches of the pixels' numbers tell which
+ * these are: 1, 2 .. with 0 outside, so after subtracting 1 the sum ignores negative numbers. */
 static void extract_patches_backward(mr_grad *g)
 {
     mr_scope *s = g->s;

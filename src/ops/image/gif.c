@@ -5,11 +5,11 @@
  *                   ',' frame: left 2, top 2, width 2, height 2, flags, [own colors], its pixels
  *                   ';' the end
  *
- * As in TensorFlow the canvas is as wide and high as the largest frame, whatever the head says; what a frame does not cover
- * or is transparent shows the frame before, or black; how a frame is to be disposed of is ignored.  A file that breaks off is
- * read as far as its frames are whole.
+ * As in TensorFlow the canvas has the size of the largest frame, whatever the header says; pixels that a frame does
+ * not cover or that are transparent show the previous frame, or black; the disposal method of a frame is ignored.
+ * Of a truncated file the complete frames are read.
  *
- * Frames are read twice: first to find out how many are whole and how large they are, then into the room that was made. */
+ * Frames are read twice: first to count the complete ones and get their sizes, then into the allocated memory. */
 #include "base/memory.h"
 #include "ops/image/codec.h"
 #include "ops/image/gif_lzw.h"
@@ -22,7 +22,7 @@ typedef struct colors {
 typedef struct frame {
     int64_t left, top, width, height;
     bool interlaced;
-    int transparent; /* -1: nothing is */
+    int transparent; /* -1: none */
     colors colors;
     mr_sv pixels;    /* from the code size on */
 } frame;
@@ -31,7 +31,7 @@ typedef struct gif {
     mr_sv rest;
     size_t bytes;
     colors global;
-    int transparent; /* of the next frame; -2: not said yet */
+    int transparent; /* of the next frame; -2: not set yet */
     frame *frames;
     int n_frames, room;
     mr_lzw lzw;
@@ -54,7 +54,7 @@ static bool take_bytes(gif *g, size_t n, const uint8_t **out)
 
 static int64_t read_u16(const uint8_t *p) { return p[0] | p[1] << 8; }
 
-/* Colors that the flags announce. */
+/* Reads the color table that the flags announce. */
 static bool take_colors(gif *g, uint8_t flags, colors *out)
 {
     if (!(flags & 0x80))
@@ -63,9 +63,9 @@ static bool take_colors(gif *g, uint8_t flags, colors *out)
     return take_bytes(g, (size_t)out->n * 3, &out->rgb);
 }
 
-/* ---- first reading ---- */
+/* ---- first pass ---- */
 
-/* What follows is drawn as the first graphic control says, if it is well-formed. */
+/* The first graphic control, if it is well-formed, applies to the next frame. */
 static void read_control(gif *g, const uint8_t *data, size_t n)
 {
     if (g->transparent == -2)
@@ -101,7 +101,7 @@ static mr_status *keep_frame(gif *g, const frame *f)
     return NULL;
 }
 
-/* *whole: false when the data breaks off within it. */
+/* *whole: false when the data is truncated within the frame. */
 static mr_status *read_frame(gif *g, bool *whole)
 {
     const uint8_t *d;
@@ -116,7 +116,7 @@ static mr_status *read_frame(gif *g, bool *whole)
         return bad_gif(g, "a frame has no size");
     if (!mr_lzw_init(&g->lzw, f.pixels))
         return bad_gif(g, "a frame has no pixels");
-    /* A code has at least 2 bits and stands for at most as many pixels as there are codes. */
+    /* A code has at least 2 bits and represents at most as many pixels as there are codes. */
     if ((uint64_t)(f.width * f.height) / (MR_LZW_CODES * 4) > g->rest.n)
         return NULL;
     if (!mr_lzw_read(&g->lzw, NULL, (size_t)(f.width * f.height)) || !mr_lzw_finish(&g->lzw))
@@ -131,7 +131,7 @@ static mr_status *read_blocks(gif *g)
 {
     const uint8_t *kind, *head;
     if (!take_bytes(g, 13, &head) || !take_colors(g, head[10], &g->global))
-        return bad_gif(g, "its head is not whole");
+        return bad_gif(g, "its header is incomplete");
     for (bool whole = true; whole && take_bytes(g, 1, &kind) && *kind != ';';)
         if (*kind == ',')
             MR_TRY(read_frame(g, &whole));
@@ -142,7 +142,7 @@ static mr_status *read_blocks(gif *g)
     return NULL;
 }
 
-/* ---- second reading ---- */
+/* ---- second pass ---- */
 
 typedef struct canvas {
     int64_t width, height;
@@ -174,7 +174,7 @@ static mr_status *draw_frame(gif *g, const frame *f, const canvas *c)
     mr_lzw_init(&g->lzw, f->pixels);
     for (int pass = 0; pass < (f->interlaced ? 4 : 1); pass++)
         for (int64_t y = f->interlaced ? starts[pass] : 0; y < f->height; y += f->interlaced ? steps[pass] : 1) {
-            MR_ENSURE(mr_lzw_read(&g->lzw, g->row, (size_t)f->width)); /* it could the first time */
+            MR_ENSURE(mr_lzw_read(&g->lzw, g->row, (size_t)f->width)); /* it succeeded in the first pass */
             MR_TRY(draw_row(g, f, c, y));
         }
     return NULL;

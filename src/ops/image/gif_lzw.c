@@ -1,9 +1,10 @@
 /* ops/image/gif_lzw.c -- the compression of GIF.
  *
- * A code stands for a string: below `clear` for one byte, above clear + 1 for a string of the table, which is another string
- * (prefix) and a byte (suffix).  After every code but the first the table gets the string of the code before with the first
- * byte of this one.  The code that is about to be entered may be used at once: its string is the one before with its own
- * first byte again.  Codes grow by a bit when the table has outgrown them, up to 12; a full table stays as it is. */
+ * A code represents a string: below `clear` one byte, above clear + 1 a string of the table, which consists of
+ * another string (prefix) and a byte (suffix). After every code but the first, the string of the previous code plus
+ * the first byte of this one is added to the table. The code that is about to be added may be used at once: its
+ * string is the previous one plus that string's first byte. Codes grow by a bit when the table has outgrown them,
+ * up to 12; a full table does not change. */
 #include "ops/image/gif_lzw.h"
 
 #include "base/memory.h"
@@ -32,7 +33,7 @@ bool mr_lzw_init(mr_lzw *z, mr_sv bytes)
     return true;
 }
 
-/* A block is its length and that many bytes; one of length 0 ends them all. */
+/* A block is its length and that many bytes; a block of length 0 is the last. */
 static bool next_byte(mr_lzw *z, uint8_t *out)
 {
     if (z->left == 0) {
@@ -63,12 +64,12 @@ static bool next_code(mr_lzw *z, int *out)
     return true;
 }
 
-/* Lays out the string of a code that is in the table, last byte first. */
+/* Writes the string of a code that is in the table, last byte first. */
 static void lay_out(mr_lzw *z, int code)
 {
     while (code >= z->clear + 2) {
         z->string[z->n_string++] = z->suffix[code];
-        code = z->prefix[code]; /* smaller than the code itself, so this ends */
+        code = z->prefix[code]; /* smaller than the code itself, so this terminates */
     }
     z->string[z->n_string++] = (uint8_t)code;
 }
@@ -86,7 +87,7 @@ static void enter_code(mr_lzw *z, uint8_t first)
         z->width++;
 }
 
-/* Takes codes until there is a string, and lays it out if somebody wants it; false at the end or at a code that cannot be. */
+/* Reads codes until there is a string, and writes it if `wanted`; false at the end or at an invalid code. */
 static bool next_string(mr_lzw *z, bool wanted)
 {
     int code;
@@ -100,7 +101,7 @@ static bool next_string(mr_lzw *z, bool wanted)
     bool known = code < z->clear || code < z->next;
     if (!known && (code != z->next || z->last < 0 || z->next >= MR_LZW_CODES))
         return false;
-    enter_code(z, z->first[known ? code : z->last]); /* makes a code known that was about to be */
+    enter_code(z, z->first[known ? code : z->last]); /* adds a code that was about to be added */
     if (wanted)
         lay_out(z, code);
     else

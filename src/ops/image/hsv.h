@@ -1,7 +1,7 @@
 /* ops/image/hsv.h -- colors as red, green, blue and as hue, saturation, value, all of them in [0, 1].
  *
- * The largest part is the value, saturation is how far the smallest lies below it, hue where the color stands on
- * a circle of six sectors.  A gray has hue 0; a value of 0 or less has saturation 0. */
+ * The value is the largest component, the saturation the relative distance of the smallest from it, the hue the
+ * position on a circle of six sectors. A gray has hue 0; a value of 0 or less has saturation 0. */
 #ifndef MR_OPS_IMAGE_HSV_H
 #define MR_OPS_IMAGE_HSV_H
 

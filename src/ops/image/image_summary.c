@@ -1,7 +1,7 @@
 /* ops/image/image_summary.c -- ImageSummary: images as PNG files in a Summary.
  *
- * Images of floats are scaled, each by itself, so that their largest value is 255; where some are negative, so that the
- * largest magnitude is 127 and 0 lies at 128.  A pixel that is not finite gets a color of its own. */
+ * Images of floats are scaled, each separately, so that their largest value is 255; if some values are negative, so
+ * that the largest magnitude is 127 and 0 becomes 128. A pixel that is not finite gets the bad color. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -14,14 +14,14 @@ enum { MOST_CHANNELS = 4, MR_SUMMARY_IMAGE = 4 };
 typedef struct state {
     int64_t max_images;
     int n_bad;
-    uint8_t bad[MOST_CHANNELS]; /* the color of what is not finite */
+    uint8_t bad[MOST_CHANNELS]; /* the color of pixels that are not finite */
 } state;
 
 typedef struct images {
     const mr_tensor *t;
     int64_t n, height, width;
     int channels;
-    uint8_t *scaled; /* one image; NULL where they are of bytes */
+    uint8_t *scaled; /* one image; NULL if the images are of bytes */
 } images;
 
 /* ---- scaling ---- */
@@ -39,7 +39,7 @@ typedef struct images {
 MR_TYPE_HALF(PIXEL_OF, )
 MR_FLOATS32(PIXEL_OF, )
 
-/* False: it is not finite. */
+/* False: the pixel is not finite. */
 static bool load_pixel(const images *m, int64_t pixel, double *out)
 {
     return m->t->dtype == MR_HALF    ? load_half(m, pixel, out)
@@ -47,7 +47,7 @@ static bool load_pixel(const images *m, int64_t pixel, double *out)
                                      : load_double(m, pixel, out);
 }
 
-/* Factor and offset of the pixels from `first` on, rounded as the type would. */
+/* Factor and offset for the pixels from `first` on, rounded to the image's type. */
 static void choose_scale(const images *m, int64_t first, double *scale, double *offset)
 {
     float least = INFINITY, most = -INFINITY;
@@ -63,7 +63,7 @@ static void choose_scale(const images *m, int64_t first, double *scale, double *
     *offset = negative ? 128 : 0;
 }
 
-/* As the type computes it, then cut to a whole number. */
+/* Computes in the image's type, then truncates to an integer. */
 static uint8_t scale_value(const images *m, double v, double scale, double offset)
 {
     double y = m->t->dtype == MR_DOUBLE  ? v * scale + offset

@@ -13,11 +13,11 @@ static const mr_jpeg *opened MR_GUARDED_BY(mu);
 
 static mr_status *open_at(const char *path) MR_REQUIRES(mu)
 {
-    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* LOCAL: a host may have a libjpeg of its own */
+    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL); /* LOCAL: the host may have its own libjpeg */
     if (!lib)
         return mr_error(MR_UNIMPLEMENTED,
-                        "JPEG is not there: %s.  It needs " FILE_NAME
-                        " (MILLRACE_IMAGE_LIB says where) and the package libjpeg62-turbo",
+                        "JPEG support is not available: %s.  It needs " FILE_NAME
+                        " (MILLRACE_IMAGE_LIB sets its path) and the package libjpeg62-turbo",
                         dlerror());
     mr_jpeg_fn get = (mr_jpeg_fn)(uintptr_t)dlsym(lib, MR_JPEG_SYMBOL);
     const mr_jpeg *j = get ? get(MR_JPEG_ABI) : NULL;

@@ -1,4 +1,4 @@
-/* ops/image/non_max_suppression.c -- NonMaxSuppression in its five versions and with given overlaps. */
+/* ops/image/non_max_suppression.c -- NonMaxSuppression in its five versions, and with given overlaps. */
 #include <float.h>
 #include <math.h>
 
@@ -55,11 +55,11 @@ static mr_status *check_threshold(float threshold)
 /* ---- running ---- */
 
 typedef struct outputs {
-    int indices, scores, valid; /* numbers of outputs; -1: it has none */
+    int indices, scores, valid; /* indices of outputs; -1: the op does not have it */
     bool pad;
 } outputs;
 
-/* A vector of `n` elements of which the first are `from`, the others 0. */
+/* Sets output i to a vector of `n` elements of which the first are `from`, the others 0. */
 static mr_status *put_vector(mr_run *r, int i, int64_t n, mr_dtype type, const void *from, int64_t n_from)
 {
     mr_tensor *t;
@@ -129,7 +129,7 @@ static mr_status *vector_shape(mr_infer *c)
     return NULL;
 }
 
-/* V4 and V5: how many stand in the vectors is known when they are padded. */
+/* V4 and V5: the length of the vectors is known when they are padded. */
 static mr_status *padded_shape(mr_infer *c)
 {
     int64_t n = -1;
@@ -167,7 +167,7 @@ static mr_status *nms_v1(mr_run *r)
     return run_suppression(r, &s, &(outputs){0, -1, -1});
 }
 
-/* What versions 2 to 5 have more and more of. */
+/* Reads the inputs that versions 2 to 5 add. */
 static mr_status *read_more(mr_run *r, mr_suppress *s)
 {
     s->score_threshold = mr_in(r, 0)->dtype == MR_HALF ? -65504 : -FLT_MAX; /* the lowest number of the type */

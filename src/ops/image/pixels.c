@@ -1,4 +1,4 @@
-/* ops/image/pixels.c -- pixels of any type as floats, and checks that many image ops share. */
+/* ops/image/pixels.c -- converts pixels of any type to float, and checks that many image ops share. */
 #include "ops/image/pixels.h"
 
 mr_status *mr_pixels_in(mr_run *r, int i, mr_dtype type, mr_wide *out)

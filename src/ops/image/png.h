@@ -7,7 +7,8 @@
  *           n   data                                  IDAT  a zlib stream: rows, each after a byte for its filter
  *           4   CRC of type and data
  *
- * A filter replaces each byte by its difference from a guess made of the bytes to the left, above, and above to the left. */
+ * A filter replaces each byte by its difference from a prediction from the bytes to the left, above, and above to
+ * the left. */
 #ifndef MR_OPS_IMAGE_PNG_H
 #define MR_OPS_IMAGE_PNG_H
 

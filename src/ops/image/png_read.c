@@ -1,17 +1,17 @@
 /* ops/image/png_read.c -- reads PNG files.
  *
- * Which files are taken, and what becomes of their pixels, is as with libpng 1.6 driven as TensorFlow drives it: a wrong CRC
- * or an unknown chunk matters where the chunk is critical, what follows the image is read to the end, 16 bits become 8 by
- * leaving out the lower ones, color becomes gray by 0.299 R + 0.587 G + 0.114 B.  What a file says of gamma is ignored.
+ * Which files are accepted, and how pixels are converted, is as in libpng 1.6 with TensorFlow's settings: a wrong
+ * CRC or an unknown chunk is an error only if the chunk is critical, data after the image is read to the end, 16
+ * bits become 8 by dropping the lower ones, color becomes gray by 0.299 R + 0.587 G + 0.114 B. Gamma is ignored.
  *
- * Rows are inflated and unfiltered one at a time; the pixels of a row become up to four samples each and are put where they
- * belong, which in an interlaced image is every eighth, fourth or second place. */
+ * Rows are inflated and unfiltered one at a time; the pixels of a row become up to four samples each and are stored
+ * at their position, which in an interlaced image is every eighth, fourth or second one. */
 #include <zlib.h>
 
 #include "base/memory.h"
 #include "ops/image/png.h"
 
-enum { MOST_COLORS = 256, MAX_SIDE = 1000000 }; /* libpng's own limit of width and height */
+enum { MOST_COLORS = 256, MAX_SIDE = 1000000 }; /* libpng's limit of width and height */
 
 typedef struct chunk {
     char type[5];
@@ -27,12 +27,12 @@ typedef struct reader {
     uint8_t palette[MOST_COLORS][3];
     uint8_t alphas[MOST_COLORS]; /* of the palette's colors */
     int n_colors;
-    bool has_key;    /* tRNS: one color, or the alphas, say what is transparent */
+    bool has_key;    /* tRNS: one color, or the alphas, define what is transparent */
     uint16_t key[3];
     bool seen_palette;
     chunk next;      /* the one being read */
     z_stream z;
-    bool ended;      /* the zlib stream is */
+    bool ended;      /* the zlib stream has ended */
     /* the result */
     int channels, bits;
     void *out;
@@ -112,13 +112,13 @@ static mr_status *read_palette(reader *p)
     if (c->data.n == 0 || (odd && p->type == MR_PNG_PALETTE))
         return bad_png("a palette of a wrong size");
     if (p->type != MR_PNG_PALETTE)
-        return NULL; /* a suggestion for those who show fewer colors */
+        return NULL; /* a suggestion for displays with fewer colors */
     p->n_colors = MR_MIN((int)(c->data.n / 3), 1 << p->depth);
     memcpy(p->palette, c->data.p, (size_t)p->n_colors * 3);
     return NULL;
 }
 
-/* Of a wrong kind it counts as absent. */
+/* A tRNS chunk of a wrong kind is ignored. */
 static void read_transparency(reader *p)
 {
     const chunk *c = &p->next;
@@ -137,7 +137,7 @@ static void read_transparency(reader *p)
     p->has_key = true;
 }
 
-/* Up to the first IDAT, which is left in p->next. */
+/* Reads chunks up to the first IDAT, which is left in p->next. */
 static mr_status *read_before_data(reader *p)
 {
     for (;;) {
@@ -156,7 +156,7 @@ static mr_status *read_before_data(reader *p)
     return NULL;
 }
 
-/* Behind the image: all must be well-formed up to the end, but nothing in it matters. */
+/* After the image: all chunks must be well-formed up to the end, but their contents are ignored. */
 static mr_status *read_to_end(reader *p)
 {
     while (!is_type(&p->next, "IEND")) {
@@ -171,7 +171,7 @@ static mr_status *read_to_end(reader *p)
 
 /* ---- rows ---- */
 
-/* Goes on to the next IDAT when this one is used up. */
+/* Continues with the next IDAT when this one is used up. */
 static mr_status *more_data(reader *p)
 {
     while (p->z.avail_in == 0) {
@@ -184,7 +184,7 @@ static mr_status *more_data(reader *p)
     return NULL;
 }
 
-/* Inflates exactly n bytes, from as many IDATs as it takes. */
+/* Inflates exactly n bytes, from as many IDATs as needed. */
 static mr_status *inflate_bytes(reader *p, uint8_t *out, size_t n)
 {
     p->z.next_out = out;
@@ -203,7 +203,7 @@ static mr_status *inflate_bytes(reader *p, uint8_t *out, size_t n)
     return NULL;
 }
 
-/* The end of the stream must be there; whether it is right, or comes only after more than the image, does not matter. */
+/* The stream must have an end; errors in it, or data beyond the image, are ignored. */
 static mr_status *finish_data(reader *p)
 {
     uint8_t surplus[1024];
@@ -216,7 +216,7 @@ static mr_status *finish_data(reader *p)
     return NULL;
 }
 
-/* Undoes the filter of a row of n bytes, above being the row before; both begin with `step` zeros. */
+/* Undoes the filter of a row of n bytes; `above` is the previous row. Both have `step` zeros in front. */
 static mr_status *unfilter_row(int filter, uint8_t *row, const uint8_t *above, size_t n, size_t step)
 {
     row += step, above += step;
@@ -260,12 +260,12 @@ static unsigned sample_at(const uint8_t *row, int depth, int64_t i)
 }
 
 typedef struct pixel { /* in `depth` bits, 8 at least */
-    unsigned color[3]; /* all the same when gray */
+    unsigned color[3]; /* all equal if gray */
     unsigned alpha;
 } pixel;
 
-/* Pixel i of a row.  Alpha is what TensorFlow asks libpng to fill in where there is none: the largest sample as it is in the
- * file, so 1, 3 or 15 where samples of less than 8 bits have become 8. */
+/* Pixel i of a row. If there is no alpha it gets the value with which TensorFlow makes libpng fill it: the largest
+ * sample in the file's own depth, so 1, 3 or 15 where samples of less than 8 bits were expanded to 8. */
 static pixel pixel_at(const reader *p, const uint8_t *row, int64_t i)
 {
     int n = samples_of(p->type);
@@ -293,7 +293,7 @@ static pixel pixel_at(const reader *p, const uint8_t *row, int64_t i)
     return x;
 }
 
-/* Weights of 15 bits, as libpng makes them of 0.299 and 0.587; of 8-bit samples it does not round the sum. */
+/* Weights of 15 bits, which libpng derives from 0.299 and 0.587; for 8-bit samples it does not round the sum. */
 static unsigned gray_of(const pixel *x, int depth)
 {
     unsigned r = x->color[0], g = x->color[1], b = x->color[2];
@@ -326,7 +326,7 @@ static void put_pixel(const reader *p, int64_t at, const pixel *x)
 
 /* ---- the image ---- */
 
-typedef struct pass { /* which pixels: from x0, y0 on, every dx-th of every dy-th row */
+typedef struct pass { /* the pixels of a pass: from x0, y0 on, every dx-th of every dy-th row */
     int64_t x0, y0, dx, dy;
 } pass;
 
@@ -378,7 +378,8 @@ static mr_status *read_image(reader *p)
     return st;
 }
 
-/* Deflate makes at most 1032 bytes of one: a file too short for its image is known before room is made for it. */
+/* Deflate expands a byte to at most 1032: a file too short for its image is refused before memory is allocated for
+ * it. */
 static mr_status *check_fill(const reader *p)
 {
     uint64_t rows = (uint64_t)row_bytes(p, p->width) * (uint64_t)p->height;

@@ -1,7 +1,7 @@
 /* ops/image/png_write.c -- writes PNG files, byte for byte as libpng does by default.
  *
- * Each row is filtered in the ways that are allowed and kept in the one whose bytes, taken as signed numbers, are smallest in
- * sum: that one deflates best. */
+ * Each row is filtered with every allowed filter, and the result with the smallest sum of magnitudes (bytes as
+ * signed numbers) is used, because it compresses best. */
 #include <limits.h>
 #include <zlib.h>
 
@@ -14,10 +14,10 @@ typedef struct writer {
     const mr_png_image *image;
     mr_str *out;
     z_stream z;
-    bool began;             /* some of the stream is written */
-    size_t row_bytes, step; /* of a row, and of a pixel */
-    uint8_t *rows;          /* the row before, this one, one for each filter: each with `step` zeros in front */
-    uint8_t piece[PIECE];   /* of the zlib stream: one IDAT */
+    bool began;             /* part of the stream is written */
+    size_t row_bytes, step; /* bytes of a row, and of a pixel */
+    uint8_t *rows;          /* the previous row, this one, one for each filter: each with `step` zeros in front */
+    uint8_t piece[PIECE];   /* a part of the zlib stream: one IDAT */
 } writer;
 
 static mr_status *no_memory(void) { return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a PNG"); }
@@ -40,7 +40,7 @@ static mr_status *put_chunk(mr_str *out, const char *type, const void *data, siz
 
 /* ---- deflating ---- */
 
-/* The first bytes of the stream say how far back it may refer: no farther than the image is long. */
+/* Reduces the window size in the first bytes of the stream, which limits back references, to the size of the image. */
 static void shrink_window(writer *w)
 {
     uint64_t n = (uint64_t)(w->row_bytes + 1) * (uint64_t)w->image->height;
@@ -52,11 +52,11 @@ static void shrink_window(writer *w)
     while (info > 0 && n <= (uint64_t)1 << (info + 7))
         info--;
     head[0] = (uint8_t)(info << 4 | (head[0] & 0xf));
-    head[1] &= 0xe0; /* the two bytes are a multiple of 31 */
+    head[1] &= 0xe0; /* the two bytes must be a multiple of 31 */
     head[1] = (uint8_t)(head[1] + 31 - (head[0] << 8 | head[1]) % 31);
 }
 
-/* Takes what is in z.next_in; full pieces are written, at the end the last one too. */
+/* Compresses z.next_in; writes full pieces, and at the end also the last one. */
 static mr_status *deflate_bytes(writer *w, int flush)
 {
     for (;;) {
@@ -74,7 +74,7 @@ static mr_status *deflate_bytes(writer *w, int flush)
     }
 }
 
-/* A window no larger than a small image needs. */
+/* The smallest window that a small image needs. */
 static int window_bits(const writer *w)
 {
     uint64_t n = (uint64_t)(w->row_bytes + 1) * (uint64_t)w->image->height;
@@ -109,7 +109,7 @@ static uint64_t sum_magnitudes(const uint8_t *p, size_t n)
     return sum;
 }
 
-/* One row or column gives some filters nothing to guess from. */
+/* With a single row or column some filters have nothing to predict from. */
 static bool is_allowed(const writer *w, int filter)
 {
     if (w->image->height == 1 && filter >= MR_PNG_UP)
@@ -135,7 +135,7 @@ static int choose_filter(const writer *w)
     return best;
 }
 
-/* A row of the image with its samples big-endian. */
+/* Copies a row of the image with its samples big-endian. */
 static void load_row(const writer *w, int64_t y)
 {
     const char *from = (const char *)w->image->pixels + (size_t)y * w->row_bytes;
@@ -162,7 +162,7 @@ static mr_status *put_rows(writer *w)
         w->z.next_in = row - 1;
         w->z.avail_in = (uInt)w->row_bytes + 1;
         MR_TRY(deflate_bytes(w, Z_NO_FLUSH));
-        row[-1] = 0; /* the byte is the corner of the next row's first pixel */
+        row[-1] = 0; /* this byte is the corner of the next row's first pixel */
         memcpy(row_before(w), plain_row(w), w->row_bytes);
     }
     return deflate_bytes(w, Z_FINISH);
@@ -204,7 +204,7 @@ mr_status *mr_png_encode(const mr_png_image *image, mr_str *out)
     MR_ASSERT(image->channels >= 1 && image->channels <= MOST_CHANNELS && (image->bits == 8 || image->bits == 16));
     int64_t samples;
     if (image->width <= 0 || image->height <= 0 || image->width > 1000000 || image->height > 1000000)
-        return mr_error(MR_INTERNAL, "PNG encoding failed: an image of %lld by %lld pixels", (long long)image->width,
+        return mr_error(MR_INTERNAL, "PNG encoding failed: cannot encode an image of %lld by %lld pixels", (long long)image->width,
                         (long long)image->height);
     if (!mr_i64_mul(image->width, image->channels, &samples) || samples > INT_MAX / 2)
         return mr_invalid("image too wide to encode");

@@ -1,10 +1,10 @@
 /* ops/image/projective_transform.c -- ImageProjectiveTransformV2 and V3.
  *
- * A transform of eight numbers says where in the image each pixel of the result comes from:
+ * A transform of eight numbers defines the position in the image from which each pixel of the result is taken:
  *
  *     x' = (a0 x + a1 y + a2) / k     y' = (b0 x + b1 y + b2) / k     k = c0 x + c1 y + 1
  *
- * What comes from outside of the image is a fill value, or the image is thought to go on: mirrored, repeated, or by its edge. */
+ * Outside the image there is a fill value, or the image is extended: mirrored, repeated, or by its edge. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -40,7 +40,7 @@ static mr_status *init_projective(mr_make *m, void *room)
 
 static float clamp_coordinate(float v, int64_t n) { return v < 0 ? 0 : v > (float)(n - 1) ? (float)(n - 1) : v; }
 
-/* [abcd] goes on as [dcba|abcd|dcba]. */
+/* [abcd] is extended to [dcba|abcd|dcba]. */
 static float reflect_coordinate(float v, int64_t n)
 {
     int64_t two = 2 * n;
@@ -56,7 +56,7 @@ static float reflect_coordinate(float v, int64_t n)
     return v >= (float)n ? (float)two - v - 1 : v;
 }
 
-/* [abcd] goes on as [abcd|abcd|abcd]. */
+/* [abcd] is extended to [abcd|abcd|abcd]. */
 static float wrap_coordinate(float v, int64_t n)
 {
     if (v >= 0 && v <= (float)(n - 1))
@@ -68,7 +68,7 @@ static float wrap_coordinate(float v, int64_t n)
     return v - (float)(n * (int64_t)(v / (float)(n - 1)));
 }
 
-/* Into the image; false: it is outside, or nowhere. */
+/* Maps a coordinate into the image; false: it is outside, or not finite. */
 static bool map_coordinate(fill_mode mode, int64_t n, float *v)
 {
     if (!(fabsf(*v) < 1e9f))
@@ -89,13 +89,13 @@ typedef struct job {
     const float *transforms;
     int64_t in_h, in_w, out_h, out_w, ch;
     bool one_transform;
-    const char *x; /* floats where they are interpolated, else of the type itself */
+    const char *x; /* floats if they are interpolated, else the images' type */
     char *out;
     size_t size;   /* of a sample */
     char fill[8];  /* a sample */
 } job;
 
-/* Where pixel (row, col) of image b comes from. */
+/* The position from which pixel (row, col) of image b is taken. */
 static bool find_source(const job *j, int64_t b, int64_t row, int64_t col, float *y, float *x)
 {
     const float *t = j->transforms + (j->one_transform ? 0 : 8 * b);
@@ -125,7 +125,7 @@ static void interpolate_pixel(const job *j, const float *image, float y, float x
     }
 }
 
-/* Rows of all images, counted through. */
+/* Computes rows begin..end, counted over all images. */
 static void make_rows(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
@@ -147,7 +147,7 @@ static void make_rows(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* The fill value in the images' type, and then in the one that is computed in. */
+/* Converts the fill value to the images' type, and then to the computing type. */
 static void set_fill(job *j, float value, mr_dtype type)
 {
     char own[8] = {0};
@@ -222,7 +222,7 @@ static mr_status *infer_projective(mr_infer *c)
 
 /* ---- gradient ---- */
 
-/* TensorFlow takes the inverse transform of the gradient for it, which is exact where pixels are only moved. */
+/* As the gradient, TensorFlow applies the inverse transform to dy, which is exact if pixels are only moved. */
 static void projective_backward(mr_grad *g)
 {
     mr_scope *s = g->s;

@@ -51,7 +51,7 @@ static mr_status *hsv_to_rgb(mr_run *r) { return convert_colors(r, to_rgb_float,
 
 /* ---- gradient ---- */
 
-/* A row of a 3 x 3 table for every pixel, by its index. */
+/* Gives every pixel a row of a 3 x 3 table, by its index. */
 static mr_out pick_rows(mr_grad *g, const float table[9], mr_out index)
 {
     mr_out x = mr_xi(g, 0);
@@ -60,13 +60,13 @@ static mr_out pick_rows(mr_grad *g, const float table[9], mr_out index)
     return mr_emit(g->s, "GatherV2", rows, index, mr_const_i32(g->s, 0));
 }
 
-/* With max and min the largest and smallest part, k the first that is largest and m the last that is smallest:
+/* With max and min the largest and smallest component, k the first that is largest and m the last that is smallest:
  *
  *     value = max                      d value = e_k
  *     saturation = 1 - min / max       d saturation = e_k min / max^2 - e_m / max
  *     hue = (turn_k . x) / 6 range     d hue = (turn_k - (turn_k . x) / range (e_k - e_m)) / 6 range
  *
- * where turn_k takes the two other parts against each other.  What divides by zero is 0. */
+ * where turn_k is the difference of the two other components. A division by zero gives 0. */
 static void rgb_to_hsv_backward(mr_grad *g)
 {
     static const float unit[] = {1, 0, 0, 0, 1, 0, 0, 0, 1}, mirrored[] = {0, 0, 1, 0, 1, 0, 1, 0, 0},

@@ -1,8 +1,9 @@
-/* ops/image/sample_box.c -- SampleDistortedBoundingBox, its second version and the stateless one: a random part of an image
- * that holds enough of some object.
+/* ops/image/sample_box.c -- SampleDistortedBoundingBox, its second version and the stateless one: a random crop of
+ * an image that contains enough of an object.
  *
- * A shape is drawn (aspect ratio, then height), then a place.  It is taken if it covers the wanted part of one of the boxes;
- * after max_attempts the whole image is.  The order and kind of draws is TensorFlow's, so equal seeds give equal crops. */
+ * A shape is drawn (aspect ratio, then height), then a position. The crop is accepted if it covers the required
+ * fraction of one of the boxes; after max_attempts the whole image is used. The order and kind of random numbers is
+ * TensorFlow's, so equal seeds give equal crops. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -12,9 +13,9 @@
 #include "run/scratch.h"
 
 typedef struct state {
-    mr_random_state random; /* first: mr_random_init fills it */
+    mr_random_state random; /* first member: mr_random_init fills it */
     bool stateless, use_image;
-    float covered; /* of the first version */
+    float covered; /* attr of the first version */
     float aspect[2], area[2];
     int64_t max_attempts;
 } state;
@@ -84,7 +85,7 @@ static rect overlap_of(rect a, rect b)
     return r.left > r.right || r.top > r.bottom ? (rect){0} : r;
 }
 
-/* Below n, all alike: what would come once too often is drawn again. */
+/* A uniform number below n: numbers that would make some results more likely are drawn again. */
 static uint32_t draw_below(mr_words *w, uint32_t n)
 {
     uint32_t v, rest = UINT32_MAX % n + 1;
@@ -94,11 +95,11 @@ static uint32_t draw_below(mr_words *w, uint32_t n)
     return v % n;
 }
 
-/* To the nearest whole number that is one of pixels. */
+/* Rounds to the nearest number of pixels that fits. */
 static int64_t round_to_pixels(float v) { return v < (float)INT32_MAX ? lrintf(v) : INT32_MAX; }
 static int64_t width_of(int64_t height, float aspect) { return round_to_pixels((float)height * aspect); }
 
-/* A height such that the area lies between the limits, if there is one; rounding is made up for by one pixel. */
+/* Draws a height such that the area is within the limits, if there is one; rounding is corrected by one pixel. */
 static bool draw_size(const state *s, float aspect, int32_t width, int32_t height, mr_words *w, int64_t *out_w, int64_t *out_h)
 {
     float least = s->area[0] * (float)width * (float)height, most = s->area[1] * (float)width * (float)height;
@@ -182,7 +183,7 @@ static mr_status *read_image(const mr_run *r, rect *out)
         return mr_invalid("image %s cannot be >= int32 max", v[0] < 0 || v[0] >= INT32_MAX ? "height" : "width");
     if (boxes->rank != 3 || boxes->dims[2] != 4)
         return mr_invalid("input boxes must be 3-dimensional [batch, num_boxes, coords] with 4 of them: %s", MR_TENSOR_SHAPE(boxes));
-    /* A box of the whole width may be one more after rounding. */
+    /* a box of the whole width may exceed it by one after rounding */
     *out = (rect){0, 0, (int32_t)MR_MIN(v[1], INT32_MAX - 128), (int32_t)MR_MIN(v[0], INT32_MAX - 128)};
     return NULL;
 }
@@ -256,7 +257,7 @@ static mr_status *infer_sample_box(mr_infer *c)
 #define COMMON                                                                                                     \
     .shape = infer_sample_box, .kernels = MR_KERNELS(MR_CPU_ONE(run_sample_box, SIZE_TYPES)), .state_bytes = sizeof(state), .init = init_sample_box,  \
     .deinit = deinit_sample_box
-/* An area and an aspect that leave one crop only. */
+/* An area and an aspect ratio that allow only one crop. */
 #define WHOLE "area_range=[1,1] aspect_ratio_range=[1,1]"
 
 MR_OP(SampleDistortedBoundingBox,

@@ -1,8 +1,9 @@
-/* ops/image/scale_and_translate.c -- ScaleAndTranslate, and its gradient: resizing with any scale, place and kernel.
+/* ops/image/scale_and_translate.c -- ScaleAndTranslate, and its gradient: resizes with any scale, position and
+ * kernel.
  *
- * Along each side, a pixel of the result is a weighted sum of a span of pixels of the original, the weights being a kernel
- * around the place it comes from; where the image shrinks, the kernel is as much wider (antialias).  Rows are summed first,
- * then columns.  The gradient goes the same two ways back. */
+ * Along each side, a pixel of the result is a weighted sum of a span of pixels of the original, with a kernel
+ * around its source position as weights; if the image shrinks, the kernel is widened accordingly (antialias). Rows
+ * are summed first, then columns. The gradient reverses both steps. */
 #include <float.h>
 #include <math.h>
 
@@ -69,14 +70,14 @@ static mr_status *init_scale_and_translate(mr_make *m, void *room)
 
 /* ---- spans ---- */
 
-typedef struct spans { /* along one side */
+typedef struct spans { /* the source spans along one side */
     int64_t n_in, n_out, size; /* size: of the longest span */
     mr_tensor *room;
-    float *weights;  /* [n_out, size]; 0 where a span is shorter, or outside of the image */
+    float *weights;  /* [n_out, size]; 0 where a span is shorter, or outside the image */
     int32_t *starts; /* [n_out] */
 } spans;
 
-/* Weights of one pixel of the result that comes from `at`; their sum is 1. */
+/* Computes the weights of one pixel of the result whose source is `at`; their sum is 1. */
 static void weigh_pixel(const kernel *k, spans *s, int64_t i, float at, float widen)
 {
     double reach = (double)k->radius * (double)widen;
@@ -262,7 +263,7 @@ static mr_status *forward_shape(mr_infer *c)
     return mr_resize_shape(c);
 }
 
-/* There is a gradient op for float only; images of other types are float in between. */
+/* The gradient op supports only float; images of other types are converted. */
 static void scale_and_translate_backward(mr_grad *g)
 {
     mr_out x = mr_xi(g, 0);

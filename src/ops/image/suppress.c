@@ -1,7 +1,7 @@
 /* ops/image/suppress.c -- non-maximum suppression.
  *
- * Candidates wait in a heap, the best on top.  A candidate remembers how many of the taken boxes it has been compared with, so
- * that one that was put back is compared with the later ones only. */
+ * Candidates are in a heap with the best at the top. A candidate remembers with how many of the selected boxes it
+ * has been compared, so that one that was put back is compared only with the later ones. */
 #include "ops/image/suppress.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 typedef struct candidate {
     float score;
     int32_t box;
-    int32_t seen; /* taken boxes that it has been compared with */
+    int32_t seen; /* selected boxes with which it has been compared */
 } candidate;
 
 typedef struct heap {
@@ -52,8 +52,8 @@ float mr_overlap_of_boxes(const mr_suppress *s, int64_t i, int64_t k)
     return h * w / (area_a + area_b - h * w);
 }
 
-/* Compares the best candidate with the boxes taken since it was last seen, the latest first: they are likely to be near.
- * False: it is dropped. */
+/* Compares the best candidate with the boxes selected since its last comparison, the latest first, because they are
+ * likely to be near. False: it is dropped. */
 static bool survives_taken(const mr_suppress *s, candidate *c, const int32_t *taken, int64_t n_taken)
 {
     for (int64_t k = n_taken - 1; k >= c->seen; k--) {
@@ -62,7 +62,7 @@ static bool survives_taken(const mr_suppress *s, candidate *c, const int32_t *ta
             c->score *= overlap <= s->threshold ? expf(-0.5f / s->sigma * overlap * overlap) : 0;
         else if (overlap > s->threshold)
             return false;
-        if (!(c->score > s->score_threshold)) /* nor when it has become a NaN */
+        if (!(c->score > s->score_threshold)) /* also false for a NaN */
             return false;
     }
     c->seen = (int32_t)n_taken;
@@ -74,7 +74,7 @@ static mr_status *gather_candidates(const mr_run *r, const mr_suppress *s, heap 
     if (!(h->p = mr_scratch_zeroed(r, (size_t)s->n, sizeof(candidate))))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld boxes", (long long)s->n);
     for (int64_t i = 0; i < s->n; i++)
-        if (s->scores[i] > s->score_threshold) /* NaN is not */
+        if (s->scores[i] > s->score_threshold) /* false for a NaN */
             h->p[h->n++] = (candidate){s->scores[i], (int32_t)i, 0};
     for (int64_t i = h->n / 2; i-- > 0;)
         sift_down(h, i);

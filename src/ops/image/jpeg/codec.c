@@ -1,4 +1,4 @@
-/* ops/image/jpeg/codec.c -- the table of functions that the library offers, and the errors of libjpeg. */
+/* ops/image/jpeg/codec.c -- the table of functions that the library provides, and the errors of libjpeg. */
 #include "ops/image/jpeg/internal.h"
 
 void mr_jpeg_leave(j_common_ptr info, mr_status *st)
@@ -19,7 +19,7 @@ static void on_error(j_common_ptr info)
     mr_jpeg_leave(info, mr_error(memory ? MR_RESOURCE_EXHAUSTED : MR_INVALID_ARGUMENT, "Invalid JPEG data: %s", text));
 }
 
-/* Warnings are counted, and said to nobody. */
+/* Counts warnings and prints nothing. */
 static void on_message(j_common_ptr info, int level)
 {
     if (level < 0)

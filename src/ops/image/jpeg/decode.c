@@ -1,10 +1,11 @@
-/* ops/image/jpeg/decode.c -- reads JPEG files by libjpeg, as TensorFlow drives it.
+/* ops/image/jpeg/decode.c -- reads JPEG files with libjpeg, in the way TensorFlow does.
  *
- * When the data ends too early libjpeg is told to wait: the rows it can give without more are taken, and whether they are
- * enough is the caller's to say (`acceptable`).  Where the rest is to be made up (`recover`), an end is put behind the data.
+ * When the data ends too early libjpeg is told to suspend: the rows it can give without more data are used, and the
+ * caller decides whether they are enough (`acceptable`). If the rest must be filled in (`recover`), an end marker
+ * is put behind the data.
  *
- * libjpeg's own memory is limited, and so is the number of times a progressive file may go over the image: a short file
- * cannot keep a machine busy. */
+ * libjpeg's memory is limited, and so is the number of scans of a progressive file: a short file cannot keep a
+ * machine busy. */
 #include "base/memory.h"
 #include "ops/image/jpeg/internal.h"
 
@@ -19,14 +20,14 @@ typedef struct work {
     mr_sv bytes;
     const mr_jpeg_reading *how;
     mr_image_room *room;
-    int64_t *out_dims;   /* where only the size is wanted */
+    int64_t *out_dims;   /* set if only the size is requested */
     int components;      /* of the result */
     int64_t height, width; /* of the result */
     int64_t n_read;      /* rows */
-    uint8_t *out, *line; /* line: one row as libjpeg gives it, where it must be changed; owned */
+    uint8_t *out, *line; /* line: one row from libjpeg, if it must be converted; owned */
 } work;
 
-/* ---- the source: all of the bytes at once ---- */
+/* ---- the source: all bytes at once ---- */
 
 static void ignore_source(j_decompress_ptr info) { (void)info; }
 
@@ -49,7 +50,7 @@ static void skip_input(j_decompress_ptr info, long n)
     size_t now = MR_MIN((size_t)n, s->bytes_in_buffer);
     s->next_input_byte += now;
     s->bytes_in_buffer -= now;
-    /* What lies beyond the end is skipped by coming to the end. */
+    /* Skipping beyond the end means reaching the end. */
 }
 
 static void on_progress(j_common_ptr info)
@@ -67,7 +68,7 @@ static void open_source(work *w)
     w->info.src = &w->source;
     w->info.progress = &w->progress;
     if (jpeg_read_header(&w->info, TRUE) != JPEG_HEADER_OK)
-        mr_jpeg_leave((j_common_ptr)&w->info, mr_invalid("Invalid JPEG data: its head is not whole"));
+        mr_jpeg_leave((j_common_ptr)&w->info, mr_invalid("Invalid JPEG data: its header is incomplete"));
 }
 
 /* ---- the size ---- */
@@ -83,7 +84,7 @@ static void choose_output(work *w)
     w->components = how->channels ? how->channels : MR_MIN(w->info.num_components, 3);
     if (w->components != 1 && w->components != 3)
         mr_jpeg_leave((j_common_ptr)&w->info, mr_invalid("Invalid JPEG data: %d components", w->components));
-    /* libjpeg makes no RGB of CMYK: that is done here. */
+    /* libjpeg does not convert CMYK to RGB: that is done here. */
     w->info.out_color_space = w->components == 1 ? JCS_GRAYSCALE : is_cmyk(w) ? JCS_CMYK : JCS_RGB;
     w->info.do_fancy_upsampling = how->fancy_upscaling;
     w->info.scale_num = 1;
@@ -92,8 +93,8 @@ static void choose_output(work *w)
     jpeg_calc_output_dimensions(&w->info);
 }
 
-/* Every block of 8 x 8 samples takes at least a bit of Huffman codes.  Where all rows must be there, a file that is too short
- * for its blocks is known before memory is taken for them. */
+/* Every block of 8 x 8 samples takes at least one bit of Huffman codes. If all rows are required, a file that is
+ * too short for its blocks is refused before memory is allocated for them. */
 static bool can_be_filled(const work *w)
 {
     uint64_t blocks = 0;
@@ -116,13 +117,13 @@ static void check_size(work *w)
     if (!can_be_filled(w))
         mr_jpeg_leave(info, mr_invalid("Invalid JPEG data: %zu bytes for an image of %u x %u", w->bytes.n,
                                        w->info.image_height, w->info.image_width));
-    /* Coefficients of the whole image (progressive files) take 2 bytes a sample, at most four planes of them. */
+    /* The coefficients of a whole image (progressive files) take 2 bytes per sample, for at most four planes. */
     uint64_t pixels = (uint64_t)(w->info.image_width + 128) * (w->info.image_height + 128);
     uint64_t most = pixels * 2 * (uint64_t)w->info.num_components + (16u << 20);
     w->info.mem->max_memory_to_use = (long)MR_MIN(most, MOST_MEMORY);
 }
 
-/* ---- the part to be cut out ---- */
+/* ---- cropping ---- */
 
 static void begin_crop(work *w)
 {
@@ -136,7 +137,7 @@ static void begin_crop(work *w)
                                  "image_height: %u", c->crop_x, c->crop_y, c->crop_width, c->crop_height,
                                  w->info.output_width, w->info.output_height));
     JDIMENSION x = (JDIMENSION)c->crop_x, width = (JDIMENSION)c->crop_width;
-    jpeg_crop_scanline(&w->info, &x, &width); /* to whole blocks: what is too much is at the left */
+    jpeg_crop_scanline(&w->info, &x, &width); /* to whole blocks: the excess is at the left */
     if (jpeg_skip_scanlines(&w->info, (JDIMENSION)c->crop_y) != (JDIMENSION)c->crop_y)
         mr_jpeg_leave((j_common_ptr)&w->info, mr_invalid("Invalid JPEG data: it ends before the crop window"));
     w->height = c->crop_height;
@@ -145,7 +146,7 @@ static void begin_crop(work *w)
 
 /* ---- rows ---- */
 
-/* Adobe's files hold what is left of the light, others how much ink there is. */
+/* Adobe's files store inverted values (light), others the amount of ink. */
 static void cmyk_to_rgb(const work *w, const uint8_t *in, uint8_t *out)
 {
     for (int64_t x = 0; x < w->width; x++, in += 4, out += 3)
@@ -184,13 +185,13 @@ static void read_rows(work *w)
     size_t stride = (size_t)w->width * (size_t)w->components;
     while (w->n_read < w->height && read_row(w, w->out + (size_t)w->n_read * stride))
         w->n_read++;
-    for (int64_t y = w->n_read; y < w->height; y++) /* the last row goes on where it is to be made up */
+    for (int64_t y = w->n_read; y < w->height; y++) /* with `recover` the last row is repeated */
         if (y > 0 && w->how->recover)
             memcpy(w->out + (size_t)y * stride, w->out + (size_t)(y - 1) * stride, stride);
         else
             memset(w->out + (size_t)y * stride, 0, stride);
     if ((float)w->n_read / (float)w->height < MR_MIN(1.0f, w->how->acceptable) && !w->how->recover)
-        mr_jpeg_leave((j_common_ptr)&w->info, mr_invalid("Invalid JPEG data: %lld of %lld rows are there",
+        mr_jpeg_leave((j_common_ptr)&w->info, mr_invalid("Invalid JPEG data: it contains only %lld of %lld rows",
                                                          (long long)w->n_read, (long long)w->height));
 }
 
@@ -209,10 +210,10 @@ static void decode_image(void *ctx)
     make_room(w);
     read_rows(w);
     if (w->info.output_scanline == w->info.output_height)
-        jpeg_finish_decompress(&w->info); /* what follows the image must make sense too */
+        jpeg_finish_decompress(&w->info); /* data after the image must be valid too */
 }
 
-/* ---- from outside ---- */
+/* ---- entry points ---- */
 
 static mr_status *run_guarded(work *w, void (*fn)(void *))
 {
@@ -220,7 +221,7 @@ static mr_status *run_guarded(work *w, void (*fn)(void *))
     w->info.err = &w->errors.base;
     w->info.client_data = w;
     mr_jpeg_guard(&w->errors, fn, w);
-    jpeg_destroy_decompress(&w->info); /* also where it was not yet created: all zero is fine */
+    jpeg_destroy_decompress(&w->info); /* also if it was not created: all zero is accepted */
     mr_free(w->line);
     mr_status *st = w->errors.st;
     mr_free(w);
@@ -236,7 +237,7 @@ mr_status *mr_jpeg_decode(mr_sv bytes, const mr_jpeg_reading *how, mr_image_room
     return run_guarded(w, decode_image);
 }
 
-/* The components are those that libjpeg would give by default. */
+/* The number of components is libjpeg's default. */
 static void read_shape(void *ctx)
 {
     work *w = ctx;

@@ -1,4 +1,4 @@
-/* ops/image/jpeg/encode.c -- writes JPEG files by libjpeg. */
+/* ops/image/jpeg/encode.c -- writes JPEG files with libjpeg. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -8,7 +8,7 @@ typedef struct work {
     struct jpeg_compress_struct info;
     mr_jpeg_errors errors;
     const mr_jpeg_writing *what;
-    unsigned char *file; /* libjpeg's, by malloc */
+    unsigned char *file; /* allocated by libjpeg with malloc */
     unsigned long bytes;
     uint8_t *packet; /* of XMP */
 } work;
@@ -20,9 +20,9 @@ static void put_xmp(work *w)
     size_t n = sizeof(name) + w->what->xmp.n;
     if (w->what->xmp.n == 0)
         return;
-    if (n > 65533) /* a marker's length has 16 bits and counts itself */
-        mr_jpeg_leave((j_common_ptr)&w->info, mr_error(MR_INTERNAL, "JPEG encoding failed: xmp_metadata has %zu bytes, more "
-                                                                    "than fit", w->what->xmp.n));
+    if (n > 65533) /* a marker's length has 16 bits and includes itself */
+        mr_jpeg_leave((j_common_ptr)&w->info, mr_error(MR_INTERNAL, "JPEG encoding failed: xmp_metadata has %zu bytes, which does "
+                                                                    "not fit", w->what->xmp.n));
     w->packet = mr_alloc(n);
     memcpy(w->packet, name, sizeof(name));
     memcpy(w->packet + sizeof(name), w->what->xmp.p, w->what->xmp.n);
@@ -69,7 +69,7 @@ mr_status *mr_jpeg_encode(const mr_jpeg_writing *what, mr_str *out)
 {
     if (what->width <= 0 || what->height <= 0 || what->width > JPEG_MAX_DIMENSION || what->height > JPEG_MAX_DIMENSION ||
         what->width * what->height >= (int64_t)1 << 29)
-        return mr_error(MR_INTERNAL, "JPEG encoding failed: an image of %lld by %lld pixels", (long long)what->height,
+        return mr_error(MR_INTERNAL, "JPEG encoding failed: cannot encode an image of %lld by %lld pixels", (long long)what->height,
                         (long long)what->width);
     work *w = mr_new(work);
     mr_jpeg_errors_init(&w->errors);
