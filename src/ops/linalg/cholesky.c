@@ -1,7 +1,7 @@
 /* ops/linalg/cholesky.c -- Cholesky and CholeskyGrad.
  *
- * The gradient is that of a function of Hermitian matrices: it is Hermitian itself, although only
- * one triangle of the input is read. */
+ * The op is differentiated as a function of Hermitian matrices: the gradient is Hermitian, although only one
+ * triangle of the input is read. */
 #include "graph/grad.h"
 #include "ops/linalg/gemm.h"
 #include "ops/linalg/matrices.h"
@@ -44,7 +44,7 @@ out:
 typedef struct grad_job {
     mr_matrix_job base;
     const mr_tensor *l;
-    mr_tensor *out; /* the gradients, written over */
+    mr_tensor *out; /* the gradients, which are overwritten */
 } grad_job;
 
 static mr_status *grad_one(mr_matrix_job *base, int64_t i)
@@ -117,8 +117,8 @@ static mr_out inverse_of_lower(mr_grad *g, mr_out l)
     return mr_emit(g->s, "MatrixTriangularSolve", l, mr_emit(g->s, "MatrixDiag", ones));
 }
 
-/* What CholeskyGrad computes, from ops that have gradients themselves and take complex numbers:
- * S + S^H where S = 1/2 L^-H P L^-1. */
+/* Computes the result of CholeskyGrad from ops that have gradients themselves and support complex numbers: S + S^H
+ * where S = 1/2 L^-H P L^-1. */
 static void cholesky_backward(mr_grad *g)
 {
     mr_out l = mr_yi(g, 0), inverse = inverse_of_lower(g, l);

@@ -1,10 +1,9 @@
 /* ops/linalg/decompose.c -- by Householder's reflections, implicit QL and Jacobi's rotations.
  *
- * A reflection is I - tau v v^H with v[0] = 1, chosen so that its adjoint maps a given vector onto
- * a real multiple of the first unit vector.  Eigenvalues: the matrix becomes real and tridiagonal,
- * which QL iterations with shifts make diagonal.  Singular values: the triangle of a QR
- * factorization becomes orthogonal rows by rotations of pairs (one-sided Jacobi), which keeps small
- * singular values accurate. */
+ * A reflection is I - tau v v^H with v[0] = 1, chosen so that its adjoint maps a given vector onto a real multiple
+ * of the first unit vector.  Eigenvalues: the matrix is reduced to a real tridiagonal one, which QL iterations with
+ * shifts make diagonal. Singular values: rotations of pairs of rows (one-sided Jacobi) make the rows of the
+ * triangle of a QR factorization orthogonal, which keeps small singular values accurate. */
 #ifndef T /* ---- read once ---- */
 #include "ops/linalg/decompose.h"
 
@@ -16,7 +15,7 @@
 #include "base/simd.h"
 
 enum { MAX_QL = 60, MAX_SWEEPS = 60 };
-/* Rows that are shorter than this beside the longest have no direction that means anything. */
+/* Rows shorter than this, relative to the longest, have no meaningful direction. */
 #define NOISE(n) (DBL_EPSILON * sqrt((double)(n)))
 
 MR_INLINE mr_c128 mul_complex128(mr_c128 x, mr_c128 y)
@@ -25,8 +24,8 @@ MR_INLINE mr_c128 mul_complex128(mr_c128 x, mr_c128 y)
     return __builtin_complex(a * c - b * d, a * d + b * c);
 }
 
-/* The sum of x[i] y[i], and for complex rows (pairs) of x[re] y[im] - x[im] y[re]: with several
- * sums at a time, since none may wait for the one before. */
+/* The sum of x[i] y[i], and for complex rows (pairs) of x[re] y[im] - x[im] y[re]. Several sums are computed at a
+ * time, because each addition would otherwise wait for the previous one. */
 enum { LANES = 8 };
 
 MR_CLONES static double dot_rows(const double *x, const double *y, int64_t n)
@@ -96,7 +95,7 @@ void mr_repack(const void *from, mr_dtype full, int64_t n, mr_tensor *t, int64_t
 
 /* ---- the eigenvalues of a real tridiagonal matrix ---- */
 
-/* What rotates two rows of the matrix of vectors: x = c x - s y, y = s x + c y. */
+/* Rotates two rows of the matrix of vectors: x = c x - s y, y = s x + c y. */
 typedef void rotate_fn(void *rows, int64_t n, int64_t i, int64_t j, double c, double s);
 
 /* One implicit QL step with Wilkinson's shift on d[l .. m], e[l .. m-1]. */
@@ -110,7 +109,7 @@ static void ql_step(double *d, double *e, int64_t l, int64_t m, int64_t n, void 
     for (; i >= l; i--) {
         double f = s * e[i], b = c * e[i];
         e[i + 1] = r = hypot(f, g);
-        if (r == 0) { /* deflated on the way */
+        if (r == 0) { /* deflated early */
             d[i + 1] -= p;
             e[m] = 0;
             return;
@@ -130,7 +129,7 @@ static void ql_step(double *d, double *e, int64_t l, int64_t m, int64_t n, void 
     e[m] = 0;
 }
 
-/* d: diagonal, e: what stands beside it, n - 1 of them and room for one more. */
+/* d: the diagonal; e: the n - 1 entries next to it, and space for one more. */
 static mr_status *ql_iterate(const mr_run *run, double *d, double *e, int64_t n, void *rows, rotate_fn *rotate,
                              bool *ok)
 {
@@ -188,7 +187,7 @@ const mr_decompose *mr_decompose_of(mr_dtype type)
 
 MR_INLINE double FN(square)(T x) { return RE(x) * RE(x) + IM(x) * IM(x); }
 
-/* Of n numbers `step` apart; with a scale, so that squares neither overflow nor vanish. */
+/* The norm of n numbers `step` apart, scaled so that squares neither overflow nor vanish. */
 static double FN(norm)(const T *x, int64_t n, int64_t step)
 {
     double top = 0, sum = 0;
@@ -205,7 +204,7 @@ static double FN(norm)(const T *x, int64_t n, int64_t step)
     return top * sqrt(sum);
 }
 
-/* The reflection for n numbers of x, `step` apart: v, tau, and what becomes of x[0]. */
+/* The reflection for n numbers of x, `step` apart: v, tau, and the new value of x[0]. */
 static T FN(reflection)(const T *x, int64_t n, int64_t step, T *v, double *becomes)
 {
     T alpha = x[0];
@@ -217,7 +216,7 @@ static T FN(reflection)(const T *x, int64_t n, int64_t step, T *v, double *becom
     if (rest == 0 && IM(alpha) == 0)
         return 0;
     double size = hypot(hypot(RE(alpha), IM(alpha)), rest);
-    /* against cancellation in alpha - beta; alone, a number keeps its sign as a real one does */
+    /* avoids cancellation in alpha - beta; a single number keeps its sign as a real one does */
     double beta = rest == 0 ? copysign(size, RE(alpha)) : -copysign(size, RE(alpha));
     for (int64_t i = 1; i < n && rest > 0; i++)
         v[i] = x[i * step] / (alpha - beta);
@@ -225,7 +224,7 @@ static T FN(reflection)(const T *x, int64_t n, int64_t step, T *v, double *becom
     return (beta - alpha) / beta;
 }
 
-/* A -= tau v (v^H A), where A has n rows, `ld` apart, of `cols`; w is room for a row. */
+/* A -= tau v (v^H A), where A has n rows, `ld` apart, of `cols` columns; w is scratch space for a row. */
 MR_CLONES static void FN(reflect)(int64_t n, int64_t cols, T tau, const T *v, T *a, int64_t ld,
                                   T *w)
 {
@@ -273,7 +272,7 @@ static mr_status *FN(qr)(const mr_run *run, int64_t m, int64_t n, int64_t k, voi
     mr_status *st = NULL;
     T *a = matrix, *q = orthogonal, *room;
     int64_t p = MR_MIN(m, n);
-    /* the vectors, one a row, their factors, and a row to work in */
+    /* the vectors, one per row, their factors, and a scratch row */
     MR_TRY(mr_matrix_room(run, TYPE, p + 2, MR_MAX(MR_MAX(m, n), 1), (void **)&room));
     int64_t wide = MR_MAX(MR_MAX(m, n), 1);
     T *tau = room + p * wide, *w = tau + wide;
@@ -332,7 +331,8 @@ MR_CLONES static void FN(reflect_both)(int64_t n, T tau, const T *v, T *a, int64
     }
 }
 
-/* Q H, where rows of z are n columns of Q: column j loses tau conj(v_j) (Q v).  u is room for n numbers. */
+/* Q H, where the rows of z are n columns of Q: column j is reduced by tau conj(v_j) (Q v). u is scratch space for n
+ * numbers. */
 MR_CLONES static void FN(reflect_columns)(int64_t n, int64_t m, T tau, const T *v, T *z, T *u)
 {
     for (int64_t i = 0; i < n; i++)
@@ -352,8 +352,7 @@ MR_CLONES static void FN(reflect_columns)(int64_t n, int64_t m, T tau, const T *
     }
 }
 
-/* A becomes tridiagonal: d and e.  Row j of z becomes column j of the product of the reflections.
- * */
+/* Makes A tridiagonal: d and e. Row j of z becomes column j of the product of the reflections. */
 static mr_status *FN(tridiagonal)(const mr_run *run, int64_t n, T *a, double *d, double *e, T *z, T *v, T *u, T *w)
 {
     for (int64_t k = 0; k < n - 1; k++) {
@@ -371,7 +370,7 @@ static mr_status *FN(tridiagonal)(const mr_run *run, int64_t n, T *a, double *d,
     return NULL;
 }
 
-/* Both triangles from the lower one, in a size whose squares are harmless. */
+/* Fills both triangles from the lower one, scaled so that squares are safe. */
 static double FN(make_hermitian)(int64_t n, T *a)
 {
     double top = 0;
@@ -390,7 +389,7 @@ static double FN(make_hermitian)(int64_t n, T *a)
     return ldexp(1, MR_MIN(power, 1000));
 }
 
-/* Ascending: e and the rows of z. */
+/* Sorts e and the rows of z in ascending order. */
 static void FN(sort_values)(int64_t n, double *e, T *z)
 {
     for (int64_t i = 0; i + 1 < n; i++) {
@@ -450,9 +449,9 @@ MR_CLONES static void FN(turn_rows)(int64_t n, T *x, T *y, double c, double s, T
     }
 }
 
-/* The rotation that makes rows p and q of W (n rows of n) orthogonal; the same for those of V.  The
- * squares of their lengths go along.  false when they are orthogonal already, or when one of them is
- * nothing but rounding errors. */
+/* The rotation that makes rows p and q of W (n rows of n) orthogonal; the same is applied to those of V, and the
+ * squares of their lengths are updated. False when they are already orthogonal, or when one of them is only
+ * rounding errors. */
 static bool FN(jacobi_pair)(int64_t n, T *w, T *v, double *squares, double noise, int64_t p,
                             int64_t q)
 {
@@ -461,7 +460,7 @@ static bool FN(jacobi_pair)(int64_t n, T *w, T *v, double *squares, double noise
         return false;
     T dot = FN(dot)(w + p * n, w + q * n, n);
     double size = hypot(RE(dot), IM(dot));
-    /* a sum of n products is not better than this */
+    /* a sum of n products is not more accurate than this */
     double least = DBL_EPSILON * sqrt((double)MR_MAX(n, 16));
     if (!(size > least * sqrt(a) * sqrt(b)) || size < DBL_MIN)
         return false;
@@ -474,7 +473,7 @@ static bool FN(jacobi_pair)(int64_t n, T *w, T *v, double *squares, double noise
         FN(turn_rows)(n, v + p * n, v + q * n, c, s, turn);
     squares[p] = a - t * size;
     squares[q] = b + t * size;
-    if (squares[p] < 0.1 * a) /* little is left: the difference has lost its digits */
+    if (squares[p] < 0.1 * a) /* the small difference has lost its digits */
         squares[p] = RE(FN(dot)(w + p * n, w + p * n, n));
     if (squares[q] < 0.1 * b)
         squares[q] = RE(FN(dot)(w + q * n, w + q * n, n));
@@ -491,7 +490,7 @@ static mr_status *FN(jacobi)(const mr_run *run, int64_t n, T *w, T *v, bool *ok)
     for (int sweep = 0; sweep < MAX_SWEEPS && !*ok && !st; sweep++) {
         double top = 0;
         *ok = true;
-        for (int64_t i = 0; i < n; i++) { /* anew: differences lose digits */
+        for (int64_t i = 0; i < n; i++) { /* recomputed, because differences lose digits */
             squares[i] = RE(FN(dot)(w + i * n, w + i * n, n));
             top = fmax(top, squares[i]);
         }
@@ -504,8 +503,8 @@ static mr_status *FN(jacobi)(const mr_run *run, int64_t n, T *w, T *v, bool *ok)
     return st;
 }
 
-/* Row j of W becomes a unit vector orthogonal to all that are done: a coordinate axis that they
- * cover least, less its projections. */
+/* Makes row j of W a unit vector orthogonal to all rows that are done: the coordinate axis that they cover least,
+ * minus its projections. */
 static void FN(fill_row)(int64_t n, T *w, int64_t j, const bool *done)
 {
     int64_t best = 0;
@@ -536,7 +535,7 @@ static void FN(fill_row)(int64_t n, T *w, int64_t j, const bool *done)
     }
 }
 
-/* Lengths of the rows, which become unit vectors, in descending order with those of V. */
+/* Normalises the rows, and sorts them by their lengths in descending order together with those of V. */
 static mr_status *FN(finish_rows)(const mr_run *run, int64_t n, T *w, T *v, double *s)
 {
     bool *done = mr_scratch_zeroed(run, (size_t)n, sizeof(bool));
@@ -599,8 +598,7 @@ MR_CLONES static void FN(times)(int64_t m, int64_t k, int64_t n, const T *q, con
     }
 }
 
-/* Signs and phases are free; that the largest entry of each row of V is positive makes them steady.
- * */
+/* Signs and phases are arbitrary; making the largest entry of each row of V positive makes them reproducible. */
 static void FN(settle_signs)(int64_t n, T *w, T *v)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -619,8 +617,8 @@ static void FN(settle_signs)(int64_t n, T *w, T *v)
     }
 }
 
-/* For m >= n.  A = Q R, and the columns of R^H are made orthogonal, which takes fewer sweeps than
- * those of R: R^H Z = W, so A = Q Z diag(s) (W / s)^H.  Columns are kept as rows. */
+/* For m >= n. A = Q R, and the columns of R^H are made orthogonal, which takes fewer sweeps than those of R: R^H Z
+ * = W, so A = Q Z diag(s) (W / s)^H. Columns are stored as rows. */
 static mr_status *FN(svd_tall)(const mr_run *run, int64_t m, int64_t n, T *a, double *s,
                                int64_t ku, T *u, T *v, bool *ok)
 {
@@ -652,7 +650,7 @@ out:
     return st;
 }
 
-/* A scale that makes the squares of elements harmless. */
+/* A scale that makes the squares of elements safe. */
 static double FN(rescale)(int64_t n, T *a)
 {
     double top = 0;

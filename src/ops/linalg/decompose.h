@@ -1,8 +1,8 @@
 /* ops/linalg/decompose.h -- QR, eigenvalues and singular values, of double and complex128.
  *
  * The narrower types are converted before and after (mr_unpack, mr_repack).  Matrices are row-major and packed.
- * Room is scratch of the run: RESOURCE_EXHAUSTED.  The loops are bounded whatever the values; NaN
- * flows, or is said not to converge.  CANCELLED, soon after the step is. */
+ * Memory is scratch memory of the run: RESOURCE_EXHAUSTED. The loops are bounded whatever the values; NaN
+ * propagates, or counts as not converging. Returns CANCELLED soon after the step is cancelled. */
 #ifndef MR_OPS_LINALG_DECOMPOSE_H
 #define MR_OPS_LINALG_DECOMPOSE_H
 
@@ -11,14 +11,13 @@
 
 typedef struct mr_decompose { /* of one type */
     mr_dtype type;
-    /* A (m x n) becomes R; q is m x k, its first k columns, min(m, n) <= k <= m; NULL: not wanted. */
+    /* A (m x n) becomes R; q is m x k, its first k columns, min(m, n) <= k <= m; NULL: not computed. */
     mr_status *(*qr)(const mr_run *r, int64_t m, int64_t n, int64_t k, void *a, void *q);
-    /* Eigenvalues of a Hermitian matrix, whose lower triangle is read, in ascending order, and the
-     * vectors as columns of v; NULL: not wanted.  A is written over.  *ok is false when it does not
-     * converge. */
+    /* Eigenvalues of a Hermitian matrix, whose lower triangle is read, in ascending order, and the vectors as
+     * columns of v; NULL: not computed. Overwrites A. *ok is false when it does not converge. */
     mr_status *(*eigh)(const mr_run *r, int64_t n, void *a, double *e, void *v, bool *ok);
-    /* A (m x n) = U diag(s) V^H, s descending, min(m, n) of them.  u is m x ku, v n x kv, with ku and
-     * kv either that many or m and n; both NULL: not wanted.  A is written over. */
+    /* A (m x n) = U diag(s) V^H, s descending, min(m, n) of them. u is m x ku, v n x kv, with ku and kv either that
+     * number or m and n; both NULL: not computed. Overwrites A. */
     mr_status *(*svd)(const mr_run *r, int64_t m, int64_t n, void *a, double *s, int64_t ku, void *u,
                       int64_t kv, void *v, bool *ok);
 } mr_decompose;
@@ -27,11 +26,11 @@ typedef struct mr_decompose { /* of one type */
 mr_dtype mr_full_type(mr_dtype t);
 const mr_decompose *mr_decompose_of(mr_dtype type); /* of such a type */
 
-/* n elements of a tensor from `at` on, converted to mr_full_type, in new memory (which the caller
- * frees with mr_scratch_free); and back. */
+/* Converts n elements of a tensor from `at` on to mr_full_type, in new memory (which the caller releases with
+ * mr_scratch_free); and back. */
 mr_status *mr_unpack(const mr_run *r, const mr_tensor *t, int64_t at, int64_t n, void **out);
 void mr_repack(const void *from, mr_dtype full, int64_t n, mr_tensor *t, int64_t at);
-/* Room for rows x cols elements of a full type, unset; mr_scratch_free. */
+/* Uninitialised memory for rows x cols elements of a full type; release it with mr_scratch_free. */
 mr_status *mr_matrix_room(const mr_run *r, mr_dtype full, int64_t rows, int64_t cols, void **out);
 
 #endif

@@ -1,4 +1,5 @@
-/* ops/linalg/decompose_test.c -- decompositions of random sizes, multiplied out again; and their end on request. */
+/* ops/linalg/decompose_test.c -- decompositions of random sizes, checked by multiplying the factors; and their
+ * cancellation. */
 #include <complex.h>
 #include <math.h>
 
@@ -7,7 +8,7 @@
 #include "ops/linalg/schur.h"
 #include "tests/harness/test.h"
 
-/* Around the borders of what is computed several at a time. */
+/* Sizes around the limits of the unrolled loops. */
 static const int64_t sizes[] = {1, 2, 3, 7, 8, 9, 16, 17, 33, 70};
 static const mr_dtype types[] = {MR_DOUBLE, MR_COMPLEX128};
 
@@ -32,7 +33,7 @@ static mr_tensor *random_matrix(mr_dtype type, int64_t rows, int64_t cols)
     return t;
 }
 
-/* The op on a; out has room for three, of which the caller unrefs as many as there are. */
+/* Runs the op on a; out has room for three results, and the caller releases as many as there are. */
 static void decompose(const char *op, const mr_named_attr *attrs, int n_attrs, mr_tensor *a, mr_tensor **out)
 {
     mr_kernel_fixture b;
@@ -50,7 +51,7 @@ static number product(const mr_tensor *x, const mr_tensor *d, const mr_tensor *y
     return sum;
 }
 
-/* Columns of v are of length 1 and, if wanted, at right angles. */
+/* Checks that the columns of v have length 1 and, if requested, are orthogonal. */
 static void check_columns(const mr_tensor *v, bool orthogonal)
 {
     int64_t m = v->dims[0], n = v->dims[1];
@@ -63,7 +64,7 @@ static void check_columns(const mr_tensor *v, bool orthogonal)
         }
 }
 
-/* A V = V diag(e), A being read below its diagonal only if it is taken for Hermitian. */
+/* Checks A V = V diag(e); if `hermitian`, only the lower triangle of A is read. */
 static void check_vectors(const mr_tensor *a, const mr_tensor *e, const mr_tensor *v, bool hermitian)
 {
     int64_t n = a->dims[0];
@@ -120,7 +121,7 @@ MR_TEST(eigh_vectors_are_orthogonal_and_only_stretched)
     }
 }
 
-/* Sizes by turns tall, square and wide. */
+/* Sizes alternate between tall, square and wide. */
 MR_TEST(svd_gives_orthogonal_parts_of_the_matrix)
 {
     for (int k = 0; k < MR_COUNT(sizes) * MR_COUNT(types) * 6; k++) {

@@ -1,10 +1,10 @@
-/* ops/linalg/dense.c -- LU, Cholesky and triangular solves, by halves.
+/* ops/linalg/dense.c -- LU, Cholesky and triangular solves, by recursive halving.
  *
- * A factorization of [A11 A12; A21 A22] factors the left half, solves for A12, subtracts a product
- * from A22 and factors that: a few lines each, whatever the size of caches, because the products do
- * the blocking.  Below LEAF columns plain loops are faster than products of such sizes.
+ * A factorization of [A11 A12; A21 A22] factors the left half, solves for A12, subtracts a product from A22 and
+ * factors the result: a few lines each, independent of cache sizes, because the products do the blocking. Below
+ * LEAF columns plain loops are faster than products of such sizes.
  *
- * Rows lie `ld` elements apart in all functions of this file. */
+ * In all functions of this file rows are `ld` elements apart. */
 #ifndef T /* ---- read once ---- */
 #include "ops/linalg/dense.h"
 
@@ -16,7 +16,7 @@
 
 enum { LEAF = 16 };
 
-/* __builtin_complex because glibc keeps CMPLX from clang. */
+/* __builtin_complex because glibc does not define CMPLX for clang. */
 MR_INLINE mr_c64 mul_complex64(mr_c64 x, mr_c64 y)
 {
     float a = crealf(x), b = cimagf(x), c = crealf(y), d = cimagf(y);
@@ -29,7 +29,7 @@ MR_INLINE mr_c128 mul_complex128(mr_c128 x, mr_c128 y)
     return __builtin_complex(a * c - b * d, a * d + b * c);
 }
 
-/* Where to cut n in two: at a multiple of LEAF, so that the blocks are whole. */
+/* Where to split n: at a multiple of LEAF, so that the blocks are whole. */
 static int64_t half_size(int64_t n) { return (n / 2 + LEAF - 1) / LEAF * LEAF; }
 
 #define MR_TYPED_FILE "ops/linalg/dense.c"
@@ -48,7 +48,7 @@ const mr_dense *mr_dense_of(mr_dtype type)
 
 #else /* ---- read once a type ---- */
 
-/* C -= op(A) op(B), where op is the adjoint or nothing; C is m x n, op(A) m x k. */
+/* C -= op(A) op(B), where op is the adjoint or the identity; C is m x n, op(A) m x k. */
 static mr_status *FN(subtract)(mr_run *r, int64_t m, int64_t n, int64_t k, bool adj_a, const T *a,
                                bool adj_b, const T *b, T *c, int64_t lda, int64_t ldb, int64_t ldc)
 {
@@ -131,7 +131,7 @@ MR_INLINE void FN(swap)(T *x, T *y, int64_t n)
     }
 }
 
-/* The swaps of rows [from, to) on `cols` columns. */
+/* Applies the swaps of rows [from, to) to `cols` columns. */
 static void FN(swap_rows)(const int64_t *pivots, int64_t from, int64_t to, T *a, int64_t ld,
                           int64_t cols)
 {
@@ -159,7 +159,7 @@ MR_CLONES static void FN(lu_leaf)(int64_t m, int64_t n, T *a, int64_t ld, int64_
     }
 }
 
-/* Of the m x n matrix A, m >= n. */
+/* Factors the m x n matrix A, m >= n. */
 static mr_status *FN(lu_part)(mr_run *r, int64_t m, int64_t n, T *a, int64_t ld, int64_t *pivots)
 {
     if (n <= LEAF) {
@@ -253,8 +253,8 @@ static mr_status *FN(solve_right)(mr_run *r, int64_t m, int64_t n, const T *l, T
     return FN(solve_right)(r, m, n2, l21 + n1, b + n1, ld);
 }
 
-/* The lower triangle of C -= A A^H, where C is n x n and A n x k: what lies above is left alone
- * but for blocks on the diagonal. */
+/* The lower triangle of C -= A A^H, where C is n x n and A n x k. The upper triangle is not changed, except in
+ * blocks on the diagonal. */
 static mr_status *FN(subtract_square)(mr_run *r, int64_t n, int64_t k, const T *a, T *c, int64_t ld)
 {
     if (n <= 4 * LEAF)
@@ -272,7 +272,7 @@ MR_CLONES static bool FN(cholesky_leaf)(int64_t n, T *a, int64_t ld)
         R square = RE(a[j * ld + j]);
         for (int64_t k = 0; k < j; k++)
             square -= RE(MUL(a[j * ld + k], CONJ(a[j * ld + k])));
-        if (square <= 0) /* not so for NaN, which flows on */
+        if (square <= 0) /* false for NaN, which propagates */
             return false;
         const R root = (R)sqrt(square);
         a[j * ld + j] = root;
@@ -310,7 +310,7 @@ static mr_status *FN(cholesky)(mr_run *r, int64_t n, void *a, bool *ok)
     return NULL;
 }
 
-/* The lower triangle of G = L^H G: row i needs the rows from i on, so it may go in place. */
+/* The lower triangle of G = L^H G: row i needs the rows from i on, so it can be computed in place. */
 static void FN(multiply_lower)(int64_t n, const T *l, T *g)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -345,7 +345,8 @@ static mr_status *FN(cholesky_grad)(mr_run *r, int64_t n, const void *l, void *g
             g[j * n + i] = CONJ(g[i * n + j] *= (R)0.5);
     }
     MR_TRY(FN(solve)(r, back, n, n, l, g));
-    FN(adjoint)(n, g); /* from the right is from the left of the adjoint; the result is its own */
+    FN(adjoint)(n, g); /* multiplying from the right is multiplying the adjoint from the left; the result is
+                        * Hermitian */
     return FN(solve)(r, back, n, n, l, g);
 }
 

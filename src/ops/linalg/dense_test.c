@@ -1,11 +1,11 @@
-/* ops/linalg/dense_test.c -- factorizations and solves of random sizes, multiplied out again. */
+/* ops/linalg/dense_test.c -- factorizations and solves of random sizes, checked by multiplying the factors. */
 #include <complex.h>
 #include <math.h>
 
 #include "ops/kernel_fixture.h"
 #include "tests/harness/test.h"
 
-/* Around the borders of leaves, halves and what goes to the large products. */
+/* Sizes around the limits of leaves, halves and large products. */
 static const int64_t sizes[] = {1, 2, 5, 15, 16, 17, 31, 33, 48, 65, 100, 130};
 static const mr_dtype types[] = {MR_FLOAT, MR_DOUBLE, MR_COMPLEX64, MR_COMPLEX128};
 
@@ -26,7 +26,7 @@ static void set(mr_tensor *t, int64_t i, double complex v)
 
 static double number(void) { return (double)(mr_test_random() % 2001) / 1000 - 1; }
 
-/* Numbers in [-1, 1], with imaginary parts where the type has them. */
+/* Numbers in [-1, 1], with imaginary parts if the type has them. */
 static mr_tensor *random_matrices(mr_dtype type, int64_t batch, int64_t rows, int64_t cols)
 {
     mr_tensor *t;
@@ -52,7 +52,7 @@ static double tolerance(mr_dtype type)
     return type == MR_FLOAT || type == MR_COMPLEX64 ? 2e-4 : 1e-11;
 }
 
-/* Entry (i, j) of matrix b of t, or of its adjoint; 0 outside of the triangle that is wanted. */
+/* Entry (i, j) of matrix b of t, or of its adjoint; 0 outside the requested triangle. */
 typedef struct view {
     const mr_tensor *t;
     bool adjoint, lower_only, upper_only;
@@ -67,7 +67,7 @@ static double complex entry(view v, int64_t b, int64_t i, int64_t j)
     return v.adjoint ? conj(x) : x;
 }
 
-/* op(A) op(B) = C, all of it. */
+/* Checks op(A) op(B) = C in all entries. */
 static void check_product(view a, view b, const mr_tensor *c)
 {
     int64_t m = c->dims[1], n = c->dims[2], k = a.t->dims[a.adjoint ? 1 : 2];

@@ -25,7 +25,7 @@ static void put_value(const mr_wide *out, int64_t i, mr_c128 v)
 
 static void put_determinant(const job *j, int64_t i, mr_c128 fraction, int64_t exponent)
 {
-    /* ldexp takes ints; beyond these the result is 0 or infinity anyway. */
+    /* ldexp takes ints; beyond these limits the result is 0 or infinity anyway. */
     int e = (int)MR_MAX(-100000, MR_MIN(100000, exponent));
     put_value(&j->out[0], i, __builtin_complex(ldexp(creal(fraction), e), ldexp(cimag(fraction), e)));
 }
@@ -110,8 +110,8 @@ static void determinant_backward(mr_grad *g)
     mr_dxi(g, 0, mr_emit(g->s, "Mul", as_matrices(g, scale), adjoint_inverse(g, mr_xi(g, 0))));
 }
 
-/* g A^-H of the logarithm; the sign is a step function (of complex numbers too as far as TensorFlow
- * is concerned: it has no gradient). */
+/* g A^-H for the logarithm. The sign is a step function without a gradient; TensorFlow treats it so for complex
+ * numbers too. */
 static void log_determinant_backward(mr_grad *g)
 {
     mr_dxi(g, 0,

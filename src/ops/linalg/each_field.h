@@ -1,10 +1,10 @@
 /* ops/linalg/each_field.h -- reads MR_TYPED_FILE again, once for each type that linear algebra
  * computes in.
  *
- * There T is the type, R that of its absolute values, TYPE its mr_dtype, FN(f) is f_float and so
- * on, and CONJ, RE take conjugates and real parts.  MUL multiplies by parts: C's own product of
- * complex numbers looks for infinities, which costs several times the product.  SIZE is the
- * absolute value, or as good as that to choose a pivot by. */
+ * There T is the type, R that of its absolute values, TYPE its mr_dtype, FN(f) is f_float and so on, and CONJ, RE
+ * take conjugates and real parts.  MUL multiplies the parts directly: C's product of complex numbers checks for
+ * infinities, which costs several times the product. SIZE is the absolute value, or a substitute that is good
+ * enough to choose a pivot. */
 #define T float
 #define R float
 #define TYPE MR_FLOAT

@@ -1,5 +1,4 @@
-/* ops/linalg/eig.c -- Eig: eigenvalues and eigenvectors of any square matrices, which are complex.
- * */
+/* ops/linalg/eig.c -- Eig: eigenvalues and eigenvectors of any square matrices, as complex numbers. */
 #include "ops/linalg/emit.h"
 #include "ops/linalg/matrices.h"
 #include "ops/linalg/schur.h"
@@ -97,7 +96,7 @@ static void set_gradient(mr_grad *g, mr_out v, mr_out m)
     mr_dxi(g, 0, da);
 }
 
-/* M = de + conj(F) o (V^H dV - V^H V Re diag(V^H dV)): vectors keep the length 1. */
+/* M = de + conj(F) o (V^H dV - V^H V Re diag(V^H dV)): vectors keep their length of 1. */
 static void eig_backward(mr_grad *g)
 {
     bool vectors = false;

@@ -1,5 +1,5 @@
-/* ops/linalg/eigh.c -- SelfAdjointEigV2 and its older forms: eigenvalues of Hermitian matrices,
- * whose lower triangle is read. */
+/* ops/linalg/eigh.c -- SelfAdjointEigV2 and its older versions: eigenvalues of Hermitian matrices, whose lower
+ * triangle is read. */
 #include "ops/linalg/decompose.h"
 #include "ops/linalg/emit.h"
 #include "run/scratch.h"
@@ -16,7 +16,7 @@ static mr_status *init_eigh(mr_make *m, void *s)
 typedef struct job {
     mr_matrix_job base;
     const mr_tensor *a;
-    mr_tensor *e, *v; /* of the oldest form: v is NULL, and e has both, in n + 1 rows */
+    mr_tensor *e, *v; /* in the oldest version v is NULL, and e has both, in n + 1 rows */
     int64_t n;
     bool vectors, stacked;
 } job;
@@ -112,7 +112,7 @@ static mr_status *shape_v1(mr_infer *c)
 
 /* ---- gradients ---- */
 
-/* Only the lower triangle of A is read: it gets what belongs to both. */
+/* Only the lower triangle of A is read, so it gets the gradient of both triangles. */
 static mr_out to_lower(mr_grad *g, mr_out da)
 {
     da = mr_mat_band(g, mr_add(g, da, mr_mat_adjoint(g, da)), -1, 0);

@@ -1,10 +1,9 @@
 /* ops/linalg/einsum.c -- Einsum of one or two inputs.
  *
- * Labels that only one input has and the output lacks are summed at once.  Then each input is
- * brought into the order batch (in both and in the output), own (in the output), common (in both,
- * not in the output), and what is left is a batch of products of matrices.  A label twice in an
- * input is its diagonal: its strides are added up; twice in the output it is a diagonal to write.
- * Copies are left out where elements already lie as wanted. */
+ * Labels that only one input has and the output lacks are summed first. Then each input is packed in the order
+ * batch (in both and in the output), own (in the output), common (in both, not in the output), and the rest is a
+ * batch of products of matrices. A label that occurs twice in an input selects its diagonal: its strides are added;
+ * twice in the output it writes a diagonal. Elements that are already in the right order are not copied. */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/array/blit.h"
@@ -19,10 +18,10 @@ enum { BATCH, OWN, COMMON, SUMMED, N_KINDS };
 typedef struct operand {
     const mr_tensor *t;
     int labels[MR_MAX_RANK];
-    uint8_t count[MR_EINSUM_LABELS]; /* how often each label is there */
+    uint8_t count[MR_EINSUM_LABELS]; /* number of occurrences of each label */
     int order[MR_MAX_RANK], n_order; /* its labels, once each, by kind and then as in the output */
     int64_t sizes[N_KINDS];          /* product of the dims of each kind */
-    mr_tensor *room;                 /* owned: packed as wanted, unless t is so already */
+    mr_tensor *room;                 /* owned: packed copy, unless t is packed already */
     const void *data;
 } operand;
 
@@ -31,12 +30,12 @@ typedef struct plan {
     operand in[2];
     int out_rank, out_labels[MR_MAX_RANK];
     uint8_t out_count[MR_EINSUM_LABELS];
-    int64_t dims[MR_EINSUM_LABELS]; /* -1: not seen */
+    int64_t dims[MR_EINSUM_LABELS]; /* -1: not seen yet */
 } plan;
 
 /* ---- labels ---- */
 
-/* Letters have one size; under an ellipsis sizes of 1 are repeated. */
+/* A letter has one size; under an ellipsis sizes of 1 are broadcast. */
 static mr_status *see_dim(plan *p, const operand *o, int axis)
 {
     int label = o->labels[axis];
@@ -86,7 +85,7 @@ static int kind_of(const plan *p, int i, int label)
     return p->out_count[label] ? (other ? BATCH : OWN) : (other ? COMMON : SUMMED);
 }
 
-/* Appends the input's labels of a kind that are among these. */
+/* Appends those of the input's labels of a kind that are in this list. */
 static void order_kind(const plan *p, int i, operand *o, int kind, const int *labels, int n)
 {
     for (int d = 0; d < n; d++) {
@@ -97,7 +96,7 @@ static void order_kind(const plan *p, int i, operand *o, int kind, const int *la
         if (there)
             continue;
         o->order[o->n_order++] = label;
-        o->sizes[kind] *= p->dims[label]; /* fits: part of the output's or of the input's shape */
+        o->sizes[kind] *= p->dims[label]; /* cannot overflow: part of the output's or of the input's shape */
     }
 }
 
@@ -114,8 +113,8 @@ static void order_labels(const plan *p, int i, operand *o)
 
 /* ---- packing ---- */
 
-/* How far one step of a label is in a tensor with these labels: all its places together.  A size of
- * 1 that stands for more is no step. */
+/* The distance of one step of a label in a tensor with these labels: the sum over all its positions. A broadcast
+ * size of 1 has a step of 0. */
 static int64_t step_of(const int *labels, int rank, const int64_t *dims, const plan *p, int label)
 {
     int64_t step = 0, stride = 1;
@@ -125,7 +124,7 @@ static int64_t step_of(const int *labels, int rank, const int64_t *dims, const p
     return step;
 }
 
-/* The strides are those of packed elements in this order. */
+/* True if the strides are those of packed elements in this order. */
 static bool is_packed(const plan *p, const int *order, int n, const int64_t *steps)
 {
     int64_t expected = 1;
@@ -138,8 +137,7 @@ static bool is_packed(const plan *p, const int *order, int n, const int64_t *ste
     return true;
 }
 
-/* Elements of the packed operand; a size of 1 that is repeated may make it larger than any tensor.
- * */
+/* The number of elements of the packed operand; a broadcast size of 1 may make it larger than any tensor. */
 static mr_status *packed_elements(const operand *o, int64_t *kept, int64_t *all)
 {
     return mr_i64_mul(o->sizes[BATCH], o->sizes[OWN], kept) &&
@@ -205,7 +203,7 @@ static mr_status *multiply_operands(mr_run *r, plan *p, void *c)
                                            .b_n = n_batch * g.n * g.k, .c = c});
 }
 
-/* The labels of the packed result, and how far a step of each is in the output. */
+/* The labels of the packed result, and the distance of a step of each in the output. */
 static int result_order(const plan *p, const int64_t *out_dims, int *order, int64_t *steps)
 {
     int n = 0;
@@ -228,7 +226,7 @@ static mr_status *spread_result(mr_run *r, const plan *p, const int *order, int 
     mr_blit_init(&b);
     for (int k = 0; k < n; k++)
         mr_blit_dim(&b, p->dims[order[k]], step /= p->dims[order[k]], steps[k]);
-    if (from->n != out->n) /* outside of a diagonal */
+    if (from->n != out->n) /* elements outside a diagonal are 0 */
         MR_TRY(mr_move_fill(r, out, 0, (char[16]){0}, out->n));
     return mr_blit_copy(r, &b, out, 0, from, 0);
 }
@@ -304,7 +302,7 @@ static mr_status *init_einsum(mr_make *m, void *state)
 
 /* ---- shape ---- */
 
-/* -1 unknown, -2 not seen. */
+/* -1: unknown, -2: not seen yet. */
 static mr_status *see_unknown(int64_t *have, int64_t dim, bool dots)
 {
     if (*have == -2)
@@ -320,7 +318,7 @@ static mr_status *see_unknown(int64_t *have, int64_t dim, bool dots)
     return NULL;
 }
 
-/* The output's shape by the sizes of its labels. */
+/* The output's shape from the sizes of its labels. */
 static mr_status *output_shape(mr_infer *c, mr_sv equation, const mr_einsum_spec *spec, const int64_t *dims)
 {
     int covered = 0, labels[MR_MAX_RANK];
@@ -340,7 +338,8 @@ static mr_status *output_shape(mr_infer *c, mr_sv equation, const mr_einsum_spec
     return NULL;
 }
 
-/* What is known of the labels' sizes; an input of unknown rank with an ellipsis leaves the result's rank open. */
+/* Infers the sizes of the labels as far as they are known; an input of unknown rank with an ellipsis leaves the
+ * result's rank unknown. */
 static mr_status *infer_einsum(mr_infer *c)
 {
     mr_sv equation;
@@ -415,8 +414,8 @@ static mr_out shape_part(mr_grad *g, mr_out shape_, int from, int to)
                         mr_const_vec_i32(s, 1, (int32_t[]){1}));
 }
 
-/* d, which begins with what an ellipsis stands for and has n more dimensions, summed over those
- * that x repeats under its own ellipsis; over all of them if x has no ellipsis. */
+/* Sums d, which begins with the dimensions of an ellipsis and has n more, over the dimensions that x broadcasts
+ * under its own ellipsis; over all of them if x has no ellipsis. */
 static mr_out sum_broadcast(mr_grad *g, const mr_einsum_term *x_term, mr_out x, mr_out d, int n)
 {
     mr_scope *s = g->s;
@@ -452,9 +451,9 @@ static mr_out ones_of(mr_grad *g, const mr_einsum_term *x_term, const mr_einsum_
     return mr_emit(s, "Fill", all, mr_scalar_like(g, 1, x));
 }
 
-/* dx: dy times the other input, summed over what x lacks, repeated along what only x has, and on a
- * diagonal where x was read along one.  Einsum itself must not sum over an ellipsis, so the product
- * keeps it and the sum comes after. */
+/* dx: dy times the other input, summed over the labels that x lacks, broadcast along those that only x has, and on
+ * a diagonal where x was read along one. Einsum itself must not sum over an ellipsis, so the product keeps it and
+ * the sum follows. */
 static mr_out input_gradient(mr_grad *g, const mr_einsum_spec *spec, int i)
 {
     const mr_einsum_term *mine = &spec->in[i], *other = spec->n_in == 2 ? &spec->in[1 - i] : NULL;

@@ -1,11 +1,11 @@
-/* ops/linalg/einsum_spec.c -- reads and writes the terms of an Einsum's equation. */
+/* ops/linalg/einsum_spec.c -- parses and prints the terms of an Einsum's equation. */
 #include "ops/linalg/einsum_spec.h"
 
 #include <ctype.h>
 
 #include "base/memory.h"
 
-/* Letters of one subscript.  An ellipsis is three dots side by side, once. */
+/* Parses the letters of one subscript. An ellipsis is three adjacent dots, at most once. */
 static mr_status *parse_term(mr_sv equation, mr_sv term, mr_einsum_term *t)
 {
     int dots = 0;

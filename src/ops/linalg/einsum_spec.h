@@ -1,7 +1,7 @@
-/* ops/linalg/einsum_spec.h -- an Einsum's equation, read: "ab...,bc...->ac...".
+/* ops/linalg/einsum_spec.h -- the parsed equation of an Einsum: "ab...,bc...->ac...".
  *
- * A letter is a label 0 .. 51; the dimensions that an ellipsis stands for are labels from
- * MR_EINSUM_DOTS on, counted from the right, so that those of two inputs meet as in broadcasting. */
+ * A letter is a label 0 .. 51; the dimensions of an ellipsis are labels from MR_EINSUM_DOTS on, counted from the
+ * right, so that those of two inputs correspond as in broadcasting. */
 #ifndef MR_OPS_LINALG_EINSUM_SPEC_H
 #define MR_OPS_LINALG_EINSUM_SPEC_H
 
@@ -15,7 +15,7 @@ enum {
 typedef struct mr_einsum_term {
     int n;         /* letters, in order */
     int letters[MR_MAX_RANK];
-    int dots;      /* how many letters stand before the ellipsis; -1: there is none */
+    int dots;      /* number of letters before the ellipsis; -1: there is none */
 } mr_einsum_term;
 
 typedef struct mr_einsum_spec {

@@ -11,7 +11,7 @@ mr_out mr_mat_mul(mr_grad *g, mr_out a, mr_out b) { return emit_product(g, a, fa
 mr_out mr_mat_mul_h(mr_grad *g, mr_out a, mr_out b) { return emit_product(g, a, false, b, true); }
 mr_out mr_mat_h_mul(mr_grad *g, mr_out a, mr_out b) { return emit_product(g, a, true, b, false); }
 
-/* The order of dimensions with the last two exchanged. */
+/* The permutation that exchanges the last two dimensions. */
 static mr_out turned_order(mr_grad *g, mr_out a)
 {
     mr_scope *s = g->s;

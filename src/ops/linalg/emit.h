@@ -1,4 +1,4 @@
-/* ops/linalg/emit.h -- what gradients of ops on matrices are written with.
+/* ops/linalg/emit.h -- emits nodes for the gradients of ops on matrices.
  *
  * Matrices are the last two dimensions; H means conjugated and transposed. */
 #ifndef MR_OPS_LINALG_EMIT_H

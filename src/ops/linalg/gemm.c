@@ -1,13 +1,12 @@
 /* ops/linalg/gemm.c -- products of matrices, cut into pieces for threads.
  *
- * Products of floats are made by sgemm.c, unless they are so small that packing costs more than a
- * plain loop. The others are made here: B is packed into panels of NR columns, A into strips of MR
- * rows, both in blocks that fit the caches and padded with zeros, so that the inner kernel is one
- * loop over k with MR x NR sums in registers.  half and bfloat16 are converted to float as a whole,
- * which costs little beside the product.
+ * sgemm.c computes products of floats, unless they are so small that packing costs more than a plain loop. The
+ * others are computed here: B is packed into panels of NR columns, A into strips of MR rows, both in blocks that
+ * fit the caches and padded with zeros, so that the inner kernel is one loop over k with MR x NR sums in registers.
+ * Tensors of half and bfloat16 are converted to float, which costs little compared with the product.
  *
- * What is chosen for a product is chosen before it is cut, and every sum is made in one piece: so
- * the bits do not depend on the number of threads. */
+ * The algorithm for a product is chosen before it is split, and every sum is computed in one piece: so the bits do
+ * not depend on the number of threads. */
 #include "ops/linalg/gemm.h"
 
 #include <complex.h>
@@ -20,7 +19,7 @@ enum {
     MR = 4,       /* rows of a strip; a panel has two vectors of 32 bytes in a row */
     KC = 256,     /* k in one block */
     NC = 64,      /* columns in one block: with k and up to 16 bytes each 256 KB, in L2 */
-    SMALL = 1024, /* multiplications below which packing floats does not pay */
+    SMALL = 1024, /* below this number of multiplications packing floats does not pay */
     ROW_UNIT = 24,
     COL_UNIT = 64, /* pieces for threads are multiples of these */
 };
@@ -34,11 +33,11 @@ typedef struct piece {
 } piece;
 
 typedef void gemm_fn(const piece *p,
-                     void *packed); /* packed: room for one block of B and a strip of A */
+                     void *packed); /* packed: memory for one block of B and a strip of A */
 
 /* ---- the inner kernel: acc[MR][NR] of a strip and a panel ---- */
 
-/* Real types: sums are vectors of 32 bytes, which every CPU variant maps to what it has. */
+/* Real types: sums are vectors of 32 bytes, which every CPU variant maps to its own vectors. */
 #define INNER_REAL(name, S, lanes)                                                          \
     typedef S name##_vec __attribute__((vector_size(32)));                                  \
     MR_INLINE void name##_inner(int64_t kc, const S *a, const S *b, S *acc)                 \
@@ -67,9 +66,8 @@ typedef void gemm_fn(const piece *p,
         o[7] = s31;                                                                         \
     }
 
-/* Complex types: panels and strips are packed with their real parts first, the imaginary ones
- * behind, so that a vector holds parts of one kind.  (C's own product of complex numbers also looks
- * for infinities, element by element.) */
+/* Complex types: panels and strips are packed with their real parts first, then the imaginary ones, so that a
+ * vector holds parts of one kind. (C's product of complex numbers also checks for infinities, element by element.) */
 #define INNER_COMPLEX(name, S, R, lanes)                                                       \
     typedef R name##_vec __attribute__((vector_size(32)));                                     \
     /* sums += (re + i im) b; vectors by reference, as passing them depends on the CPU */      \
@@ -216,7 +214,7 @@ static void small_floats(const piece *p)
     }
 }
 
-/* A piece of floats; `thin` as the whole product is. */
+/* A piece of floats; `thin` as for the whole product. */
 static mr_sgemm float_piece(const piece *p, bool thin)
 {
     const mr_gemm *g = p->g;
@@ -261,10 +259,10 @@ bool mr_gemm_has(mr_dtype type)
 typedef struct job {
     const mr_gemm_batch *b;
     mr_allocator *alloc;
-    bool small, thin;      /* how floats are multiplied */
-    bool by_cols;          /* a product is cut along its columns, else along its rows */
+    bool small, thin;      /* algorithm for floats */
+    bool by_cols;          /* a product is split along its columns, else along its rows */
     int64_t unit, n_units; /* of one product */
-    size_t room;           /* bytes that a piece needs for packing */
+    size_t room;           /* bytes of packing memory for a piece */
     atomic_bool out_of_room;
 } job;
 
@@ -274,7 +272,7 @@ static const char *operand_at(const mr_gemm_batch *b, int which, int64_t i)
     return p + (size_t)(b->at ? b->at(b->ctx, which, i) : 0) * mr_dtype_size(b->one.type);
 }
 
-/* Units [begin, end) of one product. */
+/* Computes units [begin, end) of one product. */
 static void run_units(const job *j, int64_t batch, int64_t begin, int64_t end, void *packed)
 {
     const mr_gemm *g = &j->b->one;
@@ -327,7 +325,7 @@ static bool is_small(const mr_gemm *g)
     return (double)g->m * (double)g->n * (double)g->k <= SMALL;
 }
 
-/* How products are made, and the room for it: no piece needs more than a whole product. */
+/* Chooses the algorithm, and the size of its memory: no piece needs more than a whole product. */
 static void choose_way(job *j)
 {
     const mr_gemm *g = &j->b->one;
@@ -344,7 +342,7 @@ static void choose_way(job *j)
 
 static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-/* Every piece packs the other operand anew, so the larger one is cut, into few pieces. */
+/* Every piece packs the other operand again, so the larger operand is split, into few pieces. */
 static void choose_units(job *j, int threads)
 {
     const mr_gemm *g = &j->b->one;
@@ -418,7 +416,7 @@ mr_status *mr_gemm_run(mr_run *r, const mr_gemm_batch *batch)
     MR_ENSURE(!parts || b.n_batch == 1);
     if (b.n_batch == 0 || g->m == 0 || g->n == 0 || (g->k == 0 && into))
         return NULL;
-    if (g->k == 0) { /* sums of nothing */
+    if (g->k == 0) { /* empty sums */
         MR_ENSURE(!parts);
         memset(b.c, 0, (size_t)(b.n_batch * g->m * g->n) * mr_dtype_size(g->type));
         return NULL;

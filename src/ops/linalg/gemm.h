@@ -11,17 +11,17 @@ typedef struct mr_gemm {
     bool ta, tb;         /* A is stored k x m, B is stored n x k */
     bool conj_a, conj_b; /* and conjugated; only for complex types */
     bool minus;          /* C -= op(A) op(B) instead; not for half and bfloat16 */
-    /* From one row to the next, in elements; 0: the rows are packed.  Parts of larger matrices
-     * are multiplied one by one, in 32 bits or more. */
+    /* Distance between rows, in elements; 0: the rows are packed. Parts of larger matrices are multiplied one at a
+     * time, in types of 32 bits or more. */
     int64_t lda, ldb, ldc;
     bool plus; /* C += op(A) op(B); not for half and bfloat16 */
     const mr_tensor *packed_b; /* B by mr_gemm_pack_b, then b itself is not read; or NULL */
 } mr_gemm;
 
-/* There are products of this type (half and bfloat16: by way of float, in mr_gemm_batch). */
+/* True if products of this type are supported (half and bfloat16: through float, in mr_gemm_batch). */
 bool mr_gemm_has(mr_dtype type);
-/* n_batch products of this kind: A of product i begins at element a_at(ctx, i), B at b_at(ctx, i),
- * C at i m n; for half and bfloat16 too.  a_n and b_n are the elements of all of a and b. */
+/* n_batch products of this kind: A of product i begins at element a_at(ctx, i), B at b_at(ctx, i), C at i m n; also
+ * for half and bfloat16. a_n and b_n are the numbers of elements of a and b. */
 typedef struct mr_gemm_batch {
     mr_gemm one;
     int64_t n_batch;
@@ -32,8 +32,8 @@ typedef struct mr_gemm_batch {
     void *c;
 } mr_gemm_batch;
 mr_status *mr_gemm_run(mr_run *r, const mr_gemm_batch *g);
-/* Packs B once for many products of floats of this kind.  *out is NULL where that does not pay (and
- * so packed_b may be set to it). */
+/* Packs B once for many products of floats of this kind. *out is NULL if that does not pay; packed_b may be set to
+ * it in either case. */
 mr_status *mr_gemm_pack_b(mr_run *r, const mr_gemm *g, const float *b, mr_tensor **out);
 
 #endif

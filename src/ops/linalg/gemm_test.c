@@ -1,4 +1,4 @@
-/* ops/linalg/gemm_test.c -- products of random sizes against a plain loop. */
+/* ops/linalg/gemm_test.c -- compares products of random sizes with a plain loop. */
 #include "base/memory.h"
 #include "ops/kernel_fixture.h"
 #include "ops/linalg/sgemm.h"
@@ -32,7 +32,7 @@ static void check_product(mr_dtype type, bool ta, bool tb, int64_t m, int64_t n,
     mr_kernel_fixture_deinit(&b);
 }
 
-/* Sizes around the borders of strips, panels and blocks. */
+/* Sizes around the limits of strips, panels and blocks. */
 static void check_type(mr_dtype type)
 {
     static const int64_t sizes[] = {1, 3, 4, 8, 17, 65, 130, 300};
@@ -62,7 +62,7 @@ static float *random_matrix(int64_t n)
     return p;
 }
 
-/* As a matrix inside a larger one: rows are some entries apart. */
+/* The matrices are parts of larger ones: rows are some entries apart. */
 static void check_sgemm(bool ta, bool tb, mr_to_c how, int64_t m, int64_t n, int64_t k)
 {
     mr_sgemm g = {.ta = ta,
@@ -117,7 +117,7 @@ MR_TEST(sgemm_for_any_cpu_equals_a_plain_loop) { check_kind("plain"); }
 MR_TEST(sgemm_for_avx2_equals_a_plain_loop) { check_kind("avx2"); }
 MR_TEST(sgemm_for_avx512_equals_a_plain_loop) { check_kind("avx512"); }
 
-/* The bits of a product of random floats, made by so many threads. */
+/* The bits of a product of random floats, computed by this number of threads. */
 static mr_tensor *product_of(int threads, const mr_tensor *x, const mr_tensor *y)
 {
     mr_kernel_fixture b;

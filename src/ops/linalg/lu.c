@@ -1,4 +1,4 @@
-/* ops/linalg/lu.c -- Lu: P A = L U, packed in one matrix, with the order of rows. */
+/* ops/linalg/lu.c -- Lu: P A = L U, packed in one matrix, with the permutation of rows. */
 #include "ops/linalg/matrices.h"
 #include "run/scratch.h"
 
@@ -6,7 +6,7 @@ typedef struct job {
     mr_matrix_job base;
     mr_tensor *lu, *p;
     int64_t n;
-    int64_t *pivots; /* of all matrices; each becomes the order of its rows */
+    int64_t *pivots; /* of all matrices; each becomes the permutation of its rows */
 } job;
 
 /* Row i of the factors was row order[i] of A. */
@@ -53,7 +53,7 @@ static mr_status *run_lu(mr_run *r)
     int64_t count = mr_matrix_count(a);
     j.n = mr_cols(a);
     if (j.n > INT32_MAX)
-        return mr_invalid("Lu of matrices of %lld rows, whose order int32 cannot hold",
+        return mr_invalid("Lu of matrices with %lld rows: their permutation does not fit into int32",
                           (long long)j.n);
     MR_GO(mr_wide_out(r, 0, 0, a->rank, a->dims, &y));
     MR_GO(mr_run_output(r, 1, a->rank - 1, a->dims, &j.p));

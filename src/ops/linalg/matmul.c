@@ -12,7 +12,7 @@
 
 /* ---- MatMul ---- */
 
-/* Sizes of the product, and room for it. */
+/* Sets the sizes of the product, and creates its output. */
 static mr_status *begin_matmul(mr_run *r, mr_gemm *g, mr_tensor **c)
 {
     const mr_tensor *a = mr_in(r, 0), *b = mr_in(r, 1);
@@ -72,15 +72,14 @@ static mr_status *matmul_shape(mr_infer *c)
     return NULL;
 }
 
-/* A product of the same kind of op, with the two flags. */
+/* Emits a product by the same kind of op, with the two flags. */
 static mr_out emit_product(mr_grad *g, const char *op, const char *flag_a, const char *flag_b, mr_out a,
                            mr_out b, bool ta, bool tb)
 {
     return mr_emit_with(g->s, op, MR_ATTRS({flag_a, mr_a_bool(ta)}, {flag_b, mr_a_bool(tb)}), a, b);
 }
 
-/* dA and dB of C = op(A) op(B).  Where the flags mean adjoints A and B enter as they are,
- * else conjugated. */
+/* dA and dB of C = op(A) op(B). If the flags mean adjoints, A and B are used unchanged, else conjugated. */
 static void products_backward(mr_grad *g, const char *op, const char *fa, const char *fb, bool ta,
                               bool tb, mr_out a, mr_out b, mr_out *da, mr_out *db)
 {
@@ -104,7 +103,7 @@ static void matmul_backward(mr_grad *g)
 /* ---- batches ---- */
 
 typedef struct batch {
-    mr_broadcast walk; /* over the dimensions in front of the matrices */
+    mr_broadcast walk; /* over the batch dimensions */
     int64_t size[2];   /* elements of one matrix */
 } batch;
 
@@ -162,7 +161,7 @@ static mr_status *batch_product(mr_run *r, const mr_tensor *x, const mr_tensor *
 
 static mr_status *batch_matmul_v2(mr_run *r) { return batch_product(r, mr_in(r, 0), mr_in(r, 1)); }
 
-/* Input i in the type of the output; to be unreferenced. */
+/* Input i in the type of the output; the caller releases it. */
 static mr_status *in_type_of_output(mr_run *r, int i, mr_tensor **out)
 {
     const mr_tensor *t = mr_in(r, i);
@@ -200,7 +199,7 @@ static mr_status *batch_matmul(mr_run *r)
     return batch_matmul_v2(r);
 }
 
-/* The rows and columns, and whatever stands in front, of an input. */
+/* The rows, columns and batch dimensions of an input. */
 static mr_status *batch_parts(mr_infer *c, int i, const char *flag, const mr_pshape **front,
                               int64_t *rows, int64_t *cols)
 {
@@ -245,7 +244,7 @@ static void batch_matmul_backward(mr_grad *g)
     mr_dxi(g, 1, dy);
 }
 
-/* Both inputs are known to have the same dimensions in front of the matrices. */
+/* True if both inputs are known to have the same batch dimensions. */
 static bool same_batch(const mr_pshape *x, const mr_pshape *y)
 {
     if (x->rank < 2 || x->rank != y->rank)
@@ -265,7 +264,7 @@ static mr_out batch_dims(mr_grad *g, mr_out shape)
     return mr_emit(s, "StridedSlice", shape, begin, end, mr_const_vec_i32(s, 1, (int32_t[]){1}));
 }
 
-/* Sums over what was broadcast, and sets both gradients. */
+/* Sums over broadcast dimensions, and sets both gradients. */
 static void set_batch_gradients(mr_grad *g, mr_out dx, mr_out dy)
 {
     if (mr_scope_ok(g->s) && !same_batch(mr_out_shape(mr_xi(g, 0)), mr_out_shape(mr_xi(g, 1)))) {
@@ -292,7 +291,7 @@ static mr_out cast_like(mr_grad *g, mr_out v, mr_out like)
     return mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(mr_dtype_base(mr_out_type(like)))}), v);
 }
 
-/* In the type of the output, then in those of the inputs. */
+/* Computes in the type of the output, then casts to those of the inputs. */
 static void batch_matmul_v3_backward(mr_grad *g)
 {
     bool ta = false, tb = false;

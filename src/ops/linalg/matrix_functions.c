@@ -17,7 +17,7 @@ typedef struct job {
     function *f;
 } job;
 
-/* A real matrix may have a function that is not real: then it has none in its type. */
+/* If the result for a real matrix is not real, it cannot be represented in its type. */
 static void only_real(mr_c128 *a, int64_t n)
 {
     double re = 0, im = 0;
@@ -83,7 +83,7 @@ static mr_out kronecker_product(mr_grad *g, const char *equation, mr_out a, mr_o
     return mr_emit_n(g->s, "Einsum", (mr_named_attr[]){{"equation", mr_a_str(equation)}}, 1, in, 2);
 }
 
-/* X with S^H X + X S^H = dy: as a system of n^2 equations, rows of X one behind the other. */
+/* Finds X with S^H X + X S^H = dy: a system of n^2 equations, with the rows of X one after the other. */
 static void square_root_backward(mr_grad *g)
 {
     mr_scope *s = g->s;

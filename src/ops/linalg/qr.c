@@ -1,4 +1,4 @@
-/* ops/linalg/qr.c -- Qr: matrices as products of an orthogonal one and an upper triangle. */
+/* ops/linalg/qr.c -- Qr: factors matrices into an orthogonal one and an upper triangle. */
 #include "base/memory.h"
 #include "ops/linalg/decompose.h"
 #include "ops/linalg/emit.h"
@@ -75,8 +75,8 @@ static mr_status *infer_qr(mr_infer *c)
 
 /* ---- gradient ---- */
 
-/* For Q as wide as R: dA = Q (dR + tril(X) R^-H) + (dQ - Q Q^H dQ) R^-H, where X is Q^H dQ + R dR^H
- * less its adjoint.  Of complex numbers the diagonal of R is real, which adds a term. */
+/* For Q as wide as R: dA = Q (dR + tril(X) R^-H) + (dQ - Q Q^H dQ) R^-H, where X is Q^H dQ + R dR^H minus its
+ * adjoint. For complex numbers the diagonal of R is real, which adds a term. */
 static mr_out square_backward(mr_grad *g, mr_out q, mr_out r, mr_out dq, mr_out dr)
 {
     mr_out qdq = mr_mat_h_mul(g, q, dq), rdr = mr_mat_mul_h(g, r, dr);
@@ -92,7 +92,7 @@ static mr_out square_backward(mr_grad *g, mr_out q, mr_out r, mr_out dq, mr_out 
     return mr_add(g, da, mr_mat_over_upper_h(g, mr_mat_mul_h(g, q, turn), r));
 }
 
-/* A = [X Y], R = [U V] with U square: Y takes part as Q V = Y. */
+/* A = [X Y], R = [U V] with U square: Y contributes through Q V = Y. */
 static void qr_backward(mr_grad *g)
 {
     mr_out q = mr_yi(g, 0), r = mr_yi(g, 1), dq = mr_dyi(g, 0), dr = mr_dyi(g, 1);

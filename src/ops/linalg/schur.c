@@ -1,9 +1,9 @@
 /* ops/linalg/schur.c -- the QR algorithm on complex matrices, and functions of matrices.
  *
- * Reflections bring A to Hessenberg form, then single shifts (Wilkinson's) with rotations deflate
- * one eigenvalue after the other.  Roots of triangles are computed column by column (Bjorck and
- * Hammarling); logarithms by taking roots until the triangle is near 1, and then a Gauss-Legendre
- * rule, which is a Pade approximation; exponentials by the one of order 13. */
+ * Reflections reduce A to Hessenberg form, then rotations with single shifts (Wilkinson's) deflate one eigenvalue
+ * after the other. Roots of triangles are computed column by column (Bjorck and Hammarling); logarithms by taking
+ * roots until the triangle is near the identity, and then a Gauss-Legendre rule, which is a Pade approximation;
+ * exponentials by the Pade approximation of order 13. */
 #include "ops/linalg/schur.h"
 
 #include <complex.h>
@@ -104,7 +104,8 @@ static void reflect_rows(int64_t m, int64_t cols, cx f, const cx *v, cx *a, int6
         add_row(cols, -mul(f, v[i]), w, a + i * n);
 }
 
-/* The sum of x[j] y[j], several sums at a time, since none may wait for the one before. */
+/* The sum of x[j] y[j]. Several sums are computed at a time, because each addition would otherwise wait for the
+ * previous one. */
 MR_CLONES static cx sum_products(int64_t n, const cx *x, const cx *y)
 {
     double re[LANES] = {0}, im[LANES] = {0};
@@ -123,7 +124,7 @@ MR_CLONES static cx sum_products(int64_t n, const cx *x, const cx *y)
     return sum;
 }
 
-/* Columns of a (m of them): a -= f (a v) v^H, on `rows` rows; turned is conj(v). */
+/* Columns of a (m of them): a -= f (a v) v^H, on `rows` rows; `turned` is conj(v). */
 static void reflect_columns(int64_t rows, int64_t m, cx f, const cx *v, const cx *turned, cx *a, int64_t n)
 {
     for (int64_t i = 0; i < rows; i++)
@@ -153,8 +154,7 @@ static mr_status *reduce_to_hessenberg(const mr_run *r, int64_t n, cx *a, cx *z,
 
 /* ---- the QR algorithm ---- */
 
-/* The eigenvalue of the last two rows and columns of the active part that is nearer to the corner.
- * */
+/* The eigenvalue of the last two rows and columns of the active part that is nearer to the corner. */
 static cx corner_shift(const cx *a, int64_t n, int64_t last)
 {
     cx p = a[(last - 1) * n + last - 1], q = a[(last - 1) * n + last], r = a[last * n + last - 1],
@@ -186,7 +186,7 @@ static cx make_rotation(cx x, cx y, double *c, cx *s)
 typedef struct turns { /* the rotations of one step: of k and k + 1 */
     double *c;
     cx *s;
-    double *room; /* for LANES rows of n numbers */
+    double *room; /* scratch space for LANES rows of n numbers */
 } turns;
 
 /* x = c x + s y, y = c y - conj(s) x, for n numbers of two rows */
@@ -204,8 +204,8 @@ MR_CLONES static void turn_rows(int64_t n, double c, cx s, cx *row, cx *next)
     }
 }
 
-/* The rotations from `first` to `last` one after the other, on columns of LANES rows: number k of row l has its real
- * part in x[l], its imaginary part in x[LANES + l], and number k + 1 stands behind that. */
+/* Applies the rotations from `first` to `last` in order, to columns of LANES rows: number k of row l has its real
+ * part in x[l], its imaginary part in x[LANES + l], and number k + 1 follows. */
 MR_INLINE void turn_lanes(int64_t first, int64_t last, const turns *t, double *x)
 {
     for (int64_t k = first; k < last; k++, x += 2 * LANES) {
@@ -221,8 +221,9 @@ MR_INLINE void turn_lanes(int64_t first, int64_t last, const turns *t, double *x
     }
 }
 
-/* Rows begin .. end of an upper triangle times the adjoints of the rotations.  In one row each waits for the one before,
- * so LANES rows are laid side by side.  Left of a row's diagonal there are zeros and nothing is to be turned. */
+/* Multiplies rows begin .. end of an upper triangle by the adjoints of the rotations. Within one row each rotation
+ * depends on the previous one, so LANES rows are processed side by side. Left of a row's diagonal there are zeros,
+ * which need no rotation. */
 MR_CLONES static void turn_columns(int64_t n, int64_t begin, int64_t end, int64_t first, int64_t last, const turns *t,
                                    cx *a)
 {
@@ -230,7 +231,7 @@ MR_CLONES static void turn_columns(int64_t n, int64_t begin, int64_t end, int64_
         int64_t from = MR_MAX(first, i - 1), rows = MR_MIN(LANES, end - i);
         double *x = t->room, *row = (double *)(a + i * n);
         for (int64_t k = from; k <= last; k++, x += 2 * LANES)
-            for (int64_t l = 0; l < LANES; l++) { /* where rows end, the last one stands in */
+            for (int64_t l = 0; l < LANES; l++) { /* missing rows repeat the last one */
                 x[l] = row[2 * (MR_MIN(l, rows - 1) * n + k)];
                 x[LANES + l] = row[2 * (MR_MIN(l, rows - 1) * n + k) + 1];
             }
@@ -254,8 +255,8 @@ static void transpose_matrix(int64_t n, cx *a)
         }
 }
 
-/* One step on rows and columns first .. last; z is transposed, that is its columns are rows.  Without z only the
- * eigenvalues count, and what is outside of these rows and columns is left alone. */
+/* One step on rows and columns first .. last; z is transposed, so its columns are stored as rows. Without z only
+ * the eigenvalues are needed, and entries outside these rows and columns are not changed. */
 static void qr_step(int64_t n, cx *a, cx *z, int64_t first, int64_t last, cx by, const turns *t)
 {
     int64_t cols = z ? n : last + 1;
@@ -298,7 +299,7 @@ static mr_status *qr_iterate(const mr_run *r, int64_t n, cx *a, cx *z, const tur
             return NULL;
         MR_TRY(mr_matrix_cancelled(r));
         cx by = corner_shift(a, n, last);
-        if (round % 11 == 10) /* a shift out of order, should it go in circles */
+        if (round % 11 == 10) /* an exceptional shift, in case of a cycle */
             by += size1(a[last * n + last - 1]);
         qr_step(n, a, z, first, last, by, t);
     }
@@ -332,7 +333,8 @@ out:
 
 /* ---- eigenvectors ---- */
 
-/* Column k of the triangle's eigenvectors, into x: backwards, with divisors that are kept off 0. */
+/* Computes column k of the triangle's eigenvectors into x, by back substitution with divisors that are kept away
+ * from 0. */
 static void triangle_vector(int64_t n, const cx *t, int64_t k, double least, cx *x)
 {
     for (int64_t i = n - 1; i >= 0; i--)
@@ -343,19 +345,19 @@ static void triangle_vector(int64_t n, const cx *t, int64_t k, double least, cx 
             gap = least;
         x[i] = -sum / gap;
         double top = size1(x[i]);
-        for (int64_t j = i; j <= k && top > 1e100; j++) /* close values make it grow without end */
+        for (int64_t j = i; j <= k && top > 1e100; j++) /* close eigenvalues make it grow without bound */
             x[j] /= top;
     }
 }
 
-/* v column k = z x, of length 1; first made so small that squares are harmless. */
+/* Column k of v = z x, normalised to length 1; scaled first so that squares are safe. */
 static void set_column(int64_t n, const cx *z, cx *x, int64_t k, cx *v)
 {
     double top = 0, squares = 0;
     for (int64_t i = 0; i <= k; i++)
         top = fmax(top, size1(x[i]));
     for (int64_t i = 0; i <= k; i++)
-        x[i] /= top; /* x[k] was 1 or a part of the largest */
+        x[i] /= top; /* x[k] was 1 or a fraction of the largest */
     for (int64_t i = 0; i < n; i++) {
         cx sum = sum_products(k + 1, z + i * n, x);
         v[i * n + k] = sum;
@@ -392,7 +394,7 @@ out:
 
 /* ---- functions ---- */
 
-/* The root of a triangle, in place of it: by columns, upwards. */
+/* Replaces a triangle by its square root: column by column, upwards. */
 static void triangle_sqrt(int64_t n, cx *t)
 {
     for (int64_t j = 0; j < n; j++) {
@@ -439,7 +441,7 @@ out:
     return st;
 }
 
-/* Points and weights of Gauss and Legendre on 0 .. 1. */
+/* Points and weights of the Gauss-Legendre rule on 0 .. 1. */
 static const double points[] = {
     0.019855071751231884, 0.10166676129318663, 0.2372337950418355, 0.4082826787521751,
     0.5917173212478249,   0.7627662049581645,  0.8983332387068134, 0.9801449282487681};
@@ -472,7 +474,7 @@ static double distance_from_one(int64_t n, const cx *t)
     return most;
 }
 
-/* log t = 2^s log(t^(2^-s)); the diagonal directly, since roots lose digits of it. */
+/* log t = 2^s log(t^(2^-s)); the diagonal is computed directly, because roots lose digits of it. */
 static void triangle_log(int64_t n, cx *t, cx *x, cx *sum, cx *diagonal)
 {
     int roots = 0;
@@ -522,7 +524,7 @@ out:
 
 /* ---- exponential ---- */
 
-/* b = a^-1 b by elimination with pivots; both are written over. */
+/* b = a^-1 b by elimination with pivoting; both are overwritten. */
 static void solve_matrix(int64_t n, cx *a, cx *b)
 {
     for (int64_t k = 0; k < n; k++) {

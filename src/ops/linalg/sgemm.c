@@ -1,10 +1,10 @@
 /* ops/linalg/sgemm.c -- products of float matrices.
  *
- * After Goto and van Zee: B is packed block by block into panels as wide as a tile, A into strips
- * as high as one.  A panel of KC rows stays in the first cache while the strips of a block of A
- * pass by it from the second, and a tile of C is summed in registers over KC entries (tiles.h).
+ * After Goto and van Zee: B is packed block by block into panels as wide as a tile, A into strips as high as one.
+ * A panel of KC rows stays in the first-level cache while the strips of a block of A are read from the second, and
+ * a tile of C is summed in registers over KC entries (tiles.h).
  *
- * Products of few rows (or one column) are made row by row, without packing. */
+ * Products of few rows (or one column) are computed row by row, without packing. */
 #include "ops/linalg/sgemm.h"
 
 #include <string.h>
@@ -16,33 +16,32 @@ enum {
     MC = 144,     /* rows of A in one block; a multiple of MR_TILE_ROWS */
     NC = 1024,    /* columns of B in one block; a multiple of MR_TILE_COLS */
     THIN = 3,     /* rows of a thin product */
-    FEW = 64,     /* columns packed at once beside few rows; a multiple of MR_TILE_COLS */
-    DIRECT = 256, /* most columns beside which A is read where it lies */
+    FEW = 64,     /* columns packed at once for few rows; a multiple of MR_TILE_COLS */
+    DIRECT = 256, /* up to this number of columns A is read in place */
 };
 
 /* ---- blocks ---- */
 
-/* A block of A and one of B, and the piece of C they add to. */
+/* A block of A and one of B, and the part of C to which their product is added. */
 typedef struct block {
     const mr_tiles *p;
     const mr_sgemm *g;
     int64_t i, mc, j, nc, k, kc;
-    bool direct;    /* A is read where it lies */
+    bool direct;    /* A is read in place */
     float *a;       /* packed */
     const float *b; /* packed */
 } block;
 
 static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-/* k in one block: all of about the same size, or the last would be all overhead. */
+/* k in one block: all blocks have about the same size, because a small last one would be mostly overhead. */
 static int64_t k_of_block(int64_t k)
 {
     int64_t blocks = (k + KC - 1) / KC;
     return MR_MIN(k, round_up((k + blocks - 1) / blocks, 8));
 }
 
-/* Rows of A need no packing, unless they fall into the same places of the cache, or so many panels
- * pass by that what is packed is read faster. */
+/* Rows of A are read in place, unless they collide in the cache, or there are so many panels that packing pays. */
 static bool reads_directly(const mr_sgemm *g)
 {
     return !g->ta && g->n <= (g->lda % 1024 == 0 ? MR_TILE_COLS : DIRECT);
@@ -71,7 +70,7 @@ static void pack_a(const block *b)
     }
 }
 
-/* All strips of a block beside the panel at column j. */
+/* Multiplies all strips of a block by the panel at column j. */
 static void multiply_panel(const block *b, int64_t j)
 {
     const mr_sgemm *g = b->g;
@@ -88,7 +87,7 @@ static void multiply_panel(const block *b, int64_t j)
     }
 }
 
-/* All rows beside a block of B. */
+/* Multiplies all rows by a block of B. */
 static void run_rows(block *b)
 {
     for (b->i = 0; b->i < b->g->m; b->i += MC) {
@@ -100,7 +99,7 @@ static void run_rows(block *b)
     }
 }
 
-/* Floats of one block of B, packed; 0 when all of it comes packed. */
+/* The number of floats of one packed block of B; 0 if B is already packed. */
 static size_t floats_of_b(const mr_tiles *p, const mr_sgemm *g)
 {
     return g->packed_b ? 0 : (size_t)(round_up(MR_MIN(NC, g->n), p->cols) * k_of_block(g->k));
@@ -119,12 +118,12 @@ static void each_block(block *b, void (*fn)(block *b, float *room), float *room)
         }
 }
 
-/* Where a block is among all that are packed. */
+/* The position of a block among all packed ones. */
 static int64_t block_at(const block *b) { return b->j * b->g->k + b->k * round_up(b->nc, b->p->cols); }
 
 static void keep_block(block *b, float *to) { pack_b(b, to + block_at(b)); }
 
-/* One block of A: a few panels of B at a time are packed just before they are used. */
+/* One block of A: a few panels of B at a time are packed just before use. */
 static void run_few_rows(block *b, float *room)
 {
     block few = *b;
@@ -177,7 +176,7 @@ void mr_sgemm_pack_b(const mr_sgemm *g, float *out)
 static bool is_column(const mr_sgemm *g) { return g->n == 1 && g->ldc == 1; }
 bool mr_sgemm_thin(const mr_sgemm *g) { return g->m <= THIN || is_column(g); }
 
-/* One column is one row of the product's transpose. */
+/* A product with one column is the transpose of one with one row. */
 static mr_sgemm transposed_product(const mr_sgemm *g)
 {
     mr_sgemm t = *g;

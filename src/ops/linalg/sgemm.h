@@ -8,28 +8,27 @@
 
 #include "ops/linalg/tiles.h"
 
-/* C = op(A) op(B), or that is added to C or subtracted; all row-major: op(A) is m x k, op(B) is
- * k x n, none of them empty.  ld is the distance between rows as stored. */
+/* C = op(A) op(B), or the product is added to C or subtracted; all row-major: op(A) is m x k, op(B) is k x n, none
+ * of them empty. ld is the distance between rows as stored. */
 typedef struct mr_sgemm {
     bool ta, tb; /* A is stored k x m, B is stored n x k */
-    bool thin;   /* made as vectors times a matrix: as mr_sgemm_thin says of the whole product */
+    bool thin;   /* computed as vectors times a matrix: mr_sgemm_thin of the whole product */
     mr_to_c how;
     int64_t m, n, k;
     const float *a, *b;
     float *c;
     int64_t lda, ldb, ldc;
-    const float *packed_b; /* B as mr_sgemm_pack_b packed it, or NULL; not for thin products */
+    const float *packed_b; /* B packed by mr_sgemm_pack_b, or NULL; not for thin products */
 } mr_sgemm;
 
-/* It has so few rows or columns that it is better made row by row. */
+/* True if it has so few rows or columns that computing it row by row is better. */
 bool mr_sgemm_thin(const mr_sgemm *g);
-/* Bytes of memory that the product needs, aligned to 64. */
+/* Bytes of memory, aligned to 64, that the product needs. */
 size_t mr_sgemm_room(const mr_sgemm *g);
-/* The order in which a sum is made depends on k and `thin` alone: pieces of a product give the same
- * bits as the whole. */
+/* The order of a sum depends only on k and `thin`: pieces of a product give the same bits as the whole. */
 void mr_sgemm_run(const mr_sgemm *g, void *room);
-/* B packed once for many products of the same n and k: the floats that takes, aligned to 64 bytes,
- * and packing it. */
+/* Packs B once for many products of the same n and k: the first function gives the number of floats, which must be
+ * aligned to 64 bytes, the second packs. */
 int64_t mr_sgemm_packed_size(const mr_sgemm *g);
 void mr_sgemm_pack_b(const mr_sgemm *g, float *out);
 

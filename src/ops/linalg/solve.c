@@ -29,7 +29,7 @@ typedef struct job {
     int64_t n, k;
     mr_tensor *out; /* right-hand sides, solved in place */
     bool adjoint, identity;
-    const char *singular; /* what is said then */
+    const char *singular; /* the error for a singular matrix */
 } job;
 
 static void set_identity(mr_dtype type, int64_t n, void *a)
@@ -54,7 +54,7 @@ static mr_status *solve_one(mr_matrix_job *base, int64_t i)
     return base->dense->lu_solve(base->r, j->adjoint, j->n, j->k, lu, pivots, b);
 }
 
-/* Factors the matrices of input 0 and solves for what is in j->out. */
+/* Factors the matrices of input 0 and solves for the right-hand sides in j->out. */
 static mr_status *run_lu(mr_run *r, job *j)
 {
     mr_status *st = NULL;
@@ -94,7 +94,7 @@ out:
     return st;
 }
 
-/* Input 1 has as many rows as the matrices of input 0. */
+/* Checks that input 1 has as many rows as the matrices of input 0. */
 static mr_status *check_rows(const mr_run *r)
 {
     if (mr_rows(mr_in(r, 1)) != mr_rows(mr_in(r, 0)))
@@ -161,7 +161,7 @@ static void inverse_backward(mr_grad *g)
     mr_dxi(g, 0, mr_emit(g->s, "Neg", emit_product(g, y, !adjoint, inner, false)));
 }
 
-/* dA where op(A) X = B and dB is known; sums over what was broadcast are not done here. */
+/* dA where op(A) X = B and dB is known; broadcast dimensions are not summed here. */
 static mr_out matrix_gradient(mr_grad *g, mr_out x, mr_out db, bool adjoint)
 {
     return mr_emit(g->s, "Neg", adjoint ? emit_product(g, x, false, db, true)
@@ -184,8 +184,8 @@ typedef struct triangle_job {
     mr_triangle t;
     const mr_tensor *a;
     mr_tensor *out;
-    mr_broadcast walk; /* over the dimensions in front */
-    const char *from;  /* right-hand sides, unless they lie in out already */
+    mr_broadcast walk; /* over the batch dimensions */
+    const char *from;  /* right-hand sides, unless they are already in out */
     size_t rhs_bytes;  /* of one */
 } triangle_job;
 
@@ -265,7 +265,7 @@ static mr_out batch_dims(mr_grad *g, mr_out shape)
     return mr_emit(s, "StridedSlice", shape, begin, end, mr_const_vec_i32(s, 1, (int32_t[]){1}));
 }
 
-/* d, as large as the result, summed over what an input of this shape was broadcast along. */
+/* Sums d, which has the size of the result, over the dimensions along which an input of this shape was broadcast. */
 static mr_out sum_broadcast(mr_grad *g, mr_out d, mr_out axes, mr_out shape)
 {
     return mr_emit(g->s, "Reshape", mr_emit(g->s, "Sum", d, axes), shape);

@@ -1,8 +1,7 @@
-/* ops/linalg/solve_ls.c -- MatrixSolveLs: X that makes |A X - B|^2 + l |X|^2 least, and its old
- * name.
+/* ops/linalg/solve_ls.c -- MatrixSolveLs: finds X that minimises |A X - B|^2 + l |X|^2; and its old name.
  *
- * fast: by the normal equations, A^H A + l or A A^H + l, and Cholesky.  Else by singular values,
- * which gives the least X also where A is of low rank; l is not heeded then, as in TensorFlow. */
+ * fast: by the normal equations, A^H A + l or A A^H + l, and Cholesky. Otherwise by singular values, which gives
+ * the smallest X even if A has low rank; l is ignored then, as in TensorFlow. */
 #include <float.h>
 
 #include "base/memory.h"
@@ -30,7 +29,7 @@ typedef struct job {
     mr_dtype full;
 } job;
 
-/* c (rows x cols) = op(a) op(b), op the adjoint where asked. */
+/* c (rows x cols) = op(a) op(b), where op is the adjoint if requested. */
 static mr_status *multiply_matrices(const job *j, int64_t rows, int64_t cols, int64_t inner, bool adj_a,
                                     const void *a, bool adj_b, const void *b, void *c)
 {
@@ -55,7 +54,7 @@ static void add_diagonal(mr_dtype full, int64_t n, double v, void *a)
             ((double *)a)[i * n + i] += v;
 }
 
-/* x = gram^-1 x for the p x p Gram matrix, whose factor takes its place. */
+/* x = gram^-1 x for the p x p Gram matrix, which is overwritten by its factor. */
 static mr_status *solve_gram(const job *j, int64_t p, void *gram, void *x)
 {
     const mr_dense *dense = mr_dense_of(j->full);
@@ -90,7 +89,7 @@ out:
     return st;
 }
 
-/* V diag(1/s) U^H B, without those s that are rounding errors. */
+/* V diag(1/s) U^H B, without those s that are only rounding errors. */
 static mr_status *solve_by_values(const job *j, void *a, const void *b, void *x)
 {
     mr_status *st = NULL;
@@ -173,7 +172,7 @@ static mr_status *solve_ls(mr_run *r)
     mr_shape_set(&shape_, b->rank, b->dims);
     shape_.dims[b->rank - 2] = j.n;
     MR_TRY(mr_run_output(r, 0, shape_.rank, shape_.dims, &j.x));
-    if (a->n == 0 || j.x->n == 0) { /* nothing to fit: the least X */
+    if (a->n == 0 || j.x->n == 0) { /* nothing to fit: the smallest X is 0 */
         mr_tensor_zero(j.x);
         return NULL;
     }
@@ -240,7 +239,7 @@ static void solve_ls_backward(mr_grad *g)
         mr_grad_fail(g, MR_UNIMPLEMENTED, "Gradient not defined for fast=False");
     else if (a->rank < 2 || mr_infer_dim(a, -2) < 0 || mr_infer_dim(a, -1) < 0)
         mr_grad_fail(g, MR_UNIMPLEMENTED,
-                     "the gradient of MatrixSolveLs for matrices of unknown shape");
+                     "the gradient of MatrixSolveLs needs matrices of known shape");
     else if (mr_infer_dim(a, -2) >= mr_infer_dim(a, -1))
         tall_backward(g);
     else

@@ -123,7 +123,7 @@ static void values_backward(mr_grad *g)
     mr_dxi(g, 0, mr_mat_mul(g, mr_nth(all, 1), mr_mat_mul_h(g, ds, mr_nth(all, 2))));
 }
 
-typedef struct parts { /* of A, or of its adjoint if that is the wider one: m <= n */
+typedef struct parts { /* of A, or of its adjoint if that is wider: m <= n */
     mr_out s, u, v, ds, du, dv;
     int64_t m, n;
     bool full;
@@ -132,7 +132,7 @@ typedef struct parts { /* of A, or of its adjoint if that is the wider one: m <=
 /* X + X^H */
 static mr_out add_adjoint(mr_grad *g, mr_out x) { return mr_add(g, x, mr_mat_adjoint(g, x)); }
 
-/* What V does outside of the space of the first m of its columns. */
+/* The part of V's gradient outside the space of its first m columns. */
 static mr_out outside_part(mr_grad *g, const parts *p, mr_out v1, mr_out dv1)
 {
     mr_out dv1h = mr_mat_adjoint(g, dv1);
@@ -161,7 +161,7 @@ static mr_out wide_backward(mr_grad *g, const parts *p)
     mr_out inner = mr_emit(g->s, "MatrixDiag", p->ds);
     inner = mr_add(g, inner, mr_add(g, mr_mat_mul(g, by_u, s), mr_mat_mul(g, s, by_v)));
     if (mr_scope_ok(g->s) && mr_dtype_is_complex(mr_dtype_base(mr_out_type(p->u)))) {
-        /* the phases of u and v are one */
+        /* u and v share their phases */
         mr_out d = mr_emit(g->s, "MatrixDiagPart", vdv);
         mr_out turn = mr_mul(g, mr_safe_reciprocal(g, p->s), mr_sub(g, mr_conj(g, d), d));
         inner = mr_add(g, inner,

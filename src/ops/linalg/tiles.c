@@ -1,7 +1,7 @@
 /* ops/linalg/tiles.c -- the inner loops of products of floats, for each kind of CPU.
  *
- * Their text is in tiles_pack.h, tiles_thin.h and tiles_sum.h, written with the compiler's vectors.
- * There are two heights of tiles, so that little is computed beyond the last row. */
+ * Their source is in tiles_pack.h, tiles_thin.h and tiles_sum.h, written with the compiler's vectors. There are two
+ * heights of tiles, so that little is computed beyond the last row. */
 #include "ops/linalg/tiles.h"
 
 #include <stdatomic.h>
@@ -91,7 +91,7 @@ static const mr_tiles plain = {
     plain_thin_cols,
 };
 
-/* What there is, best first; `runs` tells whether this CPU can. */
+/* The available kinds, best first; `runs` is true if this CPU supports it. */
 typedef struct kind {
     const char *name;
     const mr_tiles *tiles;
@@ -131,7 +131,7 @@ bool mr_tiles_use(const char *name)
     return c;
 }
 
-/* A tile that reaches over the edge of C is made aside. */
+/* A tile that extends over the edge of C is computed in a buffer. */
 static void run_edge(const mr_tiles *p, const mr_tile_height *h, bool by_cols, const mr_tile *t,
                      int64_t cols)
 {

@@ -1,8 +1,8 @@
 /* ops/linalg/tiles.h -- the inner loops of products of floats: tiles of sums in registers.
  *
- * A tile is some rows times the columns of a panel; each of its sums is made over k in order.  B is
- * packed into panels: as many columns as a tile has, row behind row.  There is one set of these
- * loops for each kind of CPU.  They fuse multiplying and adding where the CPU can. */
+ * A tile is some rows times the columns of a panel; each of its sums is computed over k in order. B is packed into
+ * panels: as many columns as a tile has, row after row. There is one set of these loops for each kind of CPU. They
+ * use fused multiply-add if the CPU supports it. */
 #ifndef MR_OPS_LINALG_TILES_H
 #define MR_OPS_LINALG_TILES_H
 
@@ -11,8 +11,8 @@
 
 typedef enum mr_to_c { MR_C_WRITE, MR_C_ADD, MR_C_SUBTRACT } mr_to_c;
 
-/* The sum goes over `runs` stretches of k, of kc entries each, `jump` apart in A.  B holds those of
- * all stretches, one behind the other. */
+/* The sum goes over `runs` stretches of k, of kc entries each, `jump` apart in A. B holds those of all stretches,
+ * one after the other. */
 typedef struct mr_tile {
     int64_t runs, kc;
     const float *a;
@@ -20,19 +20,17 @@ typedef struct mr_tile {
     const float *b; /* aligned to 64 bytes */
     float *c;
     int64_t ldc;
-    int64_t rows; /* of A that are there; those behind are taken for the last one */
+    int64_t rows; /* number of existing rows of A; rows beyond repeat the last one */
     mr_to_c how;
 } mr_tile;
 
 typedef struct mr_tile_height {
     int rows;
-    /* A by columns: entry (i, k) is a[i + k step]; `rows` is not looked at.  By rows: a[i step +
-     * k]. */
+    /* A by columns: entry (i, k) is a[i + k step]; `rows` is ignored. By rows: a[i step + k]. */
     void (*by_cols)(const mr_tile *t);
     void (*by_rows)(const mr_tile *t);
-    /* Packs a strip for by_cols, with a step of `rows`: mc rows of A that are there, the others are
-     * something.  A stored by rows or by columns; MR_TILE_SPARE floats behind the strip may be
-     * written. */
+    /* Packs a strip for by_cols, with a step of `rows`: mc existing rows of A, the others are arbitrary. A is
+     * stored by rows or by columns; MR_TILE_SPARE floats after the strip may be overwritten. */
     void (*strip_rows)(const float *a, int64_t lda, int64_t kc, int64_t mc, float *to);
     void (*strip_cols)(const float *a, int64_t lda, int64_t kc, int64_t mc, float *to);
 } mr_tile_height;
@@ -40,8 +38,8 @@ typedef struct mr_tile_height {
 typedef struct mr_tiles {
     int cols; /* of a panel */
     const mr_tile_height *high, *low;
-    /* Packs nc columns of B, stored by rows or by columns, into panels of kc rows, one behind the
-     * other; the last is filled up with zeros. */
+    /* Packs nc columns of B, stored by rows or by columns, into panels of kc rows, one after the other; the last is
+     * padded with zeros. */
     void (*pack_rows)(const float *b, int64_t ldb, int64_t kc, int64_t nc, float *to);
     void (*pack_cols)(const float *b, int64_t ldb, int64_t kc, int64_t nc, float *to);
     /* c += a B for one row: n columns of B, stored by rows or by columns. */
@@ -55,20 +53,20 @@ enum {
     MR_TILE_COLS = 32, /* a multiple of all widths */
 };
 
-/* Those for this CPU. */
+/* The loops for this CPU. */
 const mr_tiles *mr_tiles_here(void);
-/* From now on those for another kind of CPU: "avx512", "avx2" or "plain"; NULL: the best.  False
- * where this one cannot run them.  For tests. */
+/* Selects the loops for another kind of CPU: "avx512", "avx2" or "plain"; NULL: the best. False if this CPU cannot
+ * run them. For tests. */
 bool mr_tiles_use(const char *kind);
 
-/* The height of the next tile when this many rows are left: 8 are better 4 and 4 than 6 and 2. */
+/* The height of the next tile when this many rows are left: for 8 rows, 4 and 4 are better than 6 and 2. */
 static inline const mr_tile_height *mr_tile_next(const mr_tiles *p, int64_t left)
 {
     bool low = left <= p->low->rows || (left > p->high->rows && left <= 2 * p->low->rows);
     return low ? p->low : p->high;
 }
 
-/* A tile of which only t->rows x cols are inside C. */
+/* Computes a tile of which only t->rows x cols are inside C. */
 void mr_tile_run(const mr_tiles *p, const mr_tile_height *h, bool by_cols, const mr_tile *t,
                  int64_t cols);
 

@@ -1,14 +1,14 @@
-/* ops/linalg/tiles_pack.h -- how panels of B are packed, read once for each kind of CPU.
+/* ops/linalg/tiles_pack.h -- packs panels of B; included once for each kind of CPU.
  *
- * Defined by the reader: FN(name), TARGET (an attribute) and LANES (floats of a vector).  A panel
- * is 2 LANES columns, row behind row. */
+ * The including file defines FN(name), TARGET (an attribute) and LANES (floats of a vector). A panel is 2 LANES
+ * columns, row after row. */
 
 typedef float FN(vec) __attribute__((vector_size(4 * LANES)));
 typedef float FN(loose) __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef float FN(vec8) __attribute__((vector_size(32)));
 typedef float FN(loose8) __attribute__((vector_size(32), aligned(4), may_alias));
 
-/* The first nc of the columns are there, the others are zero. */
+/* Only the first nc columns exist; the others become zero. */
 TARGET static void FN(panel_edge)(const float *b, int64_t ldb, int64_t kc, int64_t nc, float *to)
 {
     for (int64_t k = 0; k < kc; k++, b += ldb, to += 2 * LANES)
@@ -16,7 +16,7 @@ TARGET static void FN(panel_edge)(const float *b, int64_t ldb, int64_t kc, int64
             to[j] = j < nc ? b[j] : 0;
 }
 
-/* Four panels side by side, so that memory is read in runs long enough to be foreseen. */
+/* Four panels side by side, so that memory is read in runs long enough for the prefetcher. */
 TARGET static void FN(panels)(const float *b, int64_t ldb, int64_t kc, float *to)
 {
     for (int64_t k = 0; k < kc; k++, b += ldb, to += 2 * LANES)
@@ -29,7 +29,7 @@ TARGET static void FN(panels)(const float *b, int64_t ldb, int64_t kc, float *to
         }
 }
 
-/* nc columns of B, stored by rows. */
+/* Packs nc columns of B, stored by rows. */
 TARGET static void FN(pack_rows)(const float *b, int64_t ldb, int64_t kc, int64_t nc, float *to)
 {
     int64_t j = 0;
@@ -39,8 +39,8 @@ TARGET static void FN(pack_rows)(const float *b, int64_t ldb, int64_t kc, int64_
         FN(panel_edge)(b + j, ldb, kc, nc - j, to + j * kc);
 }
 
-/* 8 x 8 entries, turned: `to` has rows `step` apart.  That may be less than 8, for they are written
- * in order.  Rows of b from `rows` on repeat the last. */
+/* Transposes 8 x 8 entries: `to` has rows `step` apart. That may be less than 8, because they are written in order.
+ * Rows of b from `rows` on repeat the last. */
 TARGET MR_INLINE void FN(turn8)(const float *b, int64_t ldb, int64_t rows, float *to, int64_t step)
 {
     FN(vec8) r[8], s[8];
@@ -68,7 +68,7 @@ TARGET MR_INLINE void FN(turn8)(const float *b, int64_t ldb, int64_t rows, float
             __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
 }
 
-/* 8 rows and columns of a panel, of which kc and nc are there. */
+/* 8 rows and columns of a panel, of which kc and nc exist. */
 TARGET MR_INLINE void FN(panel_turn)(const float *b, int64_t ldb, int64_t kc, int64_t nc, float *to)
 {
     if (kc >= 8 && nc >= 8) {
@@ -80,7 +80,7 @@ TARGET MR_INLINE void FN(panel_turn)(const float *b, int64_t ldb, int64_t kc, in
             to[k * 2 * LANES + j] = j < nc ? b[j * ldb + k] : 0;
 }
 
-/* A panel of B stored by columns, of which nc are there: 16 rows at a time are a cache line. */
+/* A panel of B stored by columns, of which nc exist: 16 rows at a time are a cache line. */
 TARGET static void FN(panel_cols)(const float *b, int64_t ldb, int64_t kc, int64_t nc, float *to)
 {
     for (int64_t k = 0; k < kc; k += 16)

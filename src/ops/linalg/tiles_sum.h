@@ -1,8 +1,8 @@
-/* ops/linalg/tiles_sum.h -- tiles of one height, read once for each kind of CPU and height.
+/* ops/linalg/tiles_sum.h -- tiles of one height; included once for each kind of CPU and height.
  *
- * Defined by the reader, besides what tiles_pack.h asks for: N_ROWS, ROWS(M), which is
- * M(0) .. M(N_ROWS - 1), and HIGH(name), a name that tells the height.  A tile is N_ROWS x 2 LANES
- * sums; their order over k is the same in all heights. */
+ * The including file defines, in addition to the macros of tiles_pack.h: N_ROWS, ROWS(M), which is M(0) .. M(N_ROWS
+ * - 1), and HIGH(name), a name that contains the height. A tile is N_ROWS x 2 LANES sums; their order over k is the
+ * same in all heights. */
 
 #define ZERO(i) FN(vec) x##i = {0}, y##i = {0};
 #define PLUS(i)                                       \
@@ -14,7 +14,7 @@
 #define STORE(i)                               \
     *(FN(loose) *)(c + i * ldc) = x##i;        \
     *(FN(loose) *)(c + i * ldc + LANES) = y##i;
-/* C comes from memory while the sums are made. */
+/* Prefetches C while the sums are computed. */
 #define TOUCH(i)                                        \
     __builtin_prefetch(c + i * ldc, 1);                 \
     __builtin_prefetch(c + i * ldc + 2 * LANES - 1, 1);
@@ -85,7 +85,7 @@ TARGET static void HIGH(strip_cols)(const float *a, int64_t lda, int64_t kc, int
     }
 }
 
-/* What turn8 writes behind a column is written over afterwards, but for the last. */
+/* The entries that turn8 writes after a column are overwritten afterwards, except the last. */
 TARGET static void HIGH(strip_rows)(const float *a, int64_t lda, int64_t kc, int64_t mc, float *to)
 {
     int64_t k = 0;

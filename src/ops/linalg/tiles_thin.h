@@ -1,9 +1,9 @@
-/* ops/linalg/tiles_thin.h -- a vector times a matrix, read once for each kind of CPU.
+/* ops/linalg/tiles_thin.h -- a vector times a matrix; included once for each kind of CPU.
  *
- * Each entry of B is used once, so packing would cost more than it gives: B streams from memory.
- * Defined by the reader: FN(name), TARGET and LANES, after tiles_pack.h. */
+ * Each entry of B is used once, so packing would cost more than it saves: B is streamed from memory. The including
+ * file defines FN(name), TARGET and LANES, and includes tiles_pack.h first. */
 
-/* c += a B, k rows of B stored by rows; 8 of them pass at a time, so that c is seldom touched. */
+/* c += a B, k rows of B stored by rows; 8 of them are used at a time, so that c is accessed rarely. */
 TARGET static void FN(thin_rows)(int64_t n, int64_t k, const float *a, const float *b, int64_t ldb,
                                  float *c)
 {
@@ -48,7 +48,7 @@ TARGET MR_INLINE float FN(dot)(int64_t k, const float *a, const float *b)
     return sum;
 }
 
-/* The same of B stored by columns. */
+/* The same for B stored by columns. */
 TARGET static void FN(thin_cols)(int64_t n, int64_t k, const float *a, const float *b, int64_t ldb,
                                  float *c)
 {

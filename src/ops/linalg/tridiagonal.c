@@ -1,8 +1,8 @@
-/* ops/linalg/tridiagonal.c -- matrices given by their three diagonals: TridiagonalMatMul,
- * TridiagonalSolve; or by a band beside the diagonal: BandedTriangularSolve.
+/* ops/linalg/tridiagonal.c -- matrices given by their three diagonals: TridiagonalMatMul, TridiagonalSolve; or by a
+ * band next to the diagonal: BandedTriangularSolve.
  *
- * All is computed in complex128: the time goes into memory.  Of the upper diagonal the last element
- * is not read, of the lower one the first. */
+ * Everything is computed in complex128, because memory access dominates the time. The last element of the upper
+ * diagonal and the first of the lower one are not read. */
 #include <complex.h>
 #include <math.h>
 
@@ -13,7 +13,7 @@
 
 typedef mr_c128 cx;
 
-/* n elements of a tensor of any type from `at` on, as complex numbers in new memory. */
+/* Converts n elements of a tensor of any type from `at` on to complex numbers in new memory. */
 static mr_status *load_numbers(const mr_run *r, const mr_tensor *t, int64_t at, int64_t n, cx **out)
 {
     void *p;
@@ -78,7 +78,7 @@ out:
     return st;
 }
 
-/* Diagonal i is [..., 1, m] where rhs is [..., m, k]. */
+/* Checks that diagonal i is [..., 1, m] where rhs is [..., m, k]. */
 static mr_status *check_diagonal(const mr_run *r, int i, const char *name)
 {
     const mr_tensor *d = mr_in(r, i), *rhs = mr_in(r, 3);
@@ -119,7 +119,7 @@ static mr_status *mat_mul_shape(mr_infer *c)
     return mr_infer_rank_at_least(c, c->in[3], 2, &c->out[0]);
 }
 
-/* The columns moved to the left (or to the right) by one, zeros behind them. */
+/* Shifts the columns to the left (or to the right) by one, and fills with zeros. */
 static mr_out shift_columns(mr_grad *g, mr_out a, bool left)
 {
     mr_out part = left ? mr_mat_columns(g, a, 1, -1) : mr_mat_columns(g, a, 0, -1);
@@ -190,7 +190,7 @@ static mr_status *init_solve(mr_make *m, void *state_)
 
 static double one_norm(cx x) { return fabs(creal(x)) + fabs(cimag(x)); }
 
-/* What stands for a pivot of 0: small beside the matrix. */
+/* Replaces a pivot of 0 by a number that is small compared with the matrix, if that is allowed. */
 static mr_status *check_pivot(const job *j, cx *pivot, double least)
 {
     if (*pivot != 0)
@@ -213,8 +213,7 @@ static void swap_rows(cx *x, cx *y, int64_t n)
     }
 }
 
-/* The equations, row by row: u[3 i ..] become the diagonal and two entries to its right; b goes
- * along. */
+/* Eliminates row by row: u[3 i ..] become the diagonal and two entries to its right; b is transformed along. */
 static mr_status *eliminate_rows(const job *j, const cx *d, cx *u, cx *b)
 {
     int64_t m = j->m, k = j->k;
@@ -326,7 +325,7 @@ static mr_out diagonal_row(mr_grad *g, mr_out d, int i)
                         mr_const_vec_i32(g->s, 3, step));
 }
 
-/* dB = A^-H dX, dA = -dB X^H, of which the three diagonals. */
+/* dB = A^-H dX, dA = -dB X^H, of which the three diagonals are taken. */
 static void solve_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -391,7 +390,8 @@ typedef struct banded_job {
     triangle_state s;
 } banded_job;
 
-/* Entry (row, col) of A: bands are stored by row, the main one first below and last above. */
+/* Entry (row, col) of A: bands are stored by row; the main one is the first of a lower triangle and the last of an
+ * upper one. */
 static cx banded_entry(const banded_job *j, const cx *a, int64_t row, int64_t col)
 {
     int64_t band = j->s.lower ? row - col : j->bands - 1 - (col - row);
@@ -477,7 +477,7 @@ static mr_out batch_dims(mr_grad *g, mr_out shape)
                    mr_const_vec_i32(s, 1, (int32_t[]){-2}), mr_const_vec_i32(s, 1, (int32_t[]){1}));
 }
 
-/* The bands of the whole gradient; how many there are is a number of the graph. */
+/* The bands of the whole gradient; their number is computed in the graph. */
 static mr_out bands_of(mr_grad *g, mr_out da, mr_out shape, bool lower)
 {
     mr_scope *s = g->s;
@@ -504,7 +504,7 @@ static void banded_backward(mr_grad *g)
     mr_out x = mr_yi(g, 0), a = mr_shape_of(g, mr_xi(g, 0)), b = mr_shape_of(g, mr_xi(g, 1));
     mr_out da = mr_emit(g->s, "Neg", adjoint ? mr_mat_mul_h(g, x, db) : mr_mat_mul_h(g, db, x));
     da = bands_of(g, da, a, lower);
-    /* one band alone has lost its dimension: the shape brings it back */
+    /* a single band has lost its dimension: the shape restores it */
     mr_out axes = mr_emit(g->s, "BroadcastGradientArgs", batch_dims(g, a), batch_dims(g, b));
     mr_dxi(g, 0, mr_emit(g->s, "Reshape", mr_emit(g->s, "Sum", da, mr_nth(axes, 0)), a));
     mr_dxi(g, 1, mr_emit(g->s, "Reshape", mr_emit(g->s, "Sum", db, mr_nth(axes, 1)), b));
