@@ -1,7 +1,8 @@
-/* ops/list/list.c -- what a list of tensors is, and how it is kept, added and written.
+/* ops/list/list.c -- lists of tensors: elements, sums and serialization.
  *
- * As bytes (tensorflow::TensorList): the elements that are there as tensors; metadata is varints: how many are missing and
- * which, the element type, the limit (as uint64), and then the TensorShapeProto of the element shape. */
+ * Serialized (tensorflow::TensorList): the existing elements as tensors; the metadata is varints: the number of
+ * missing elements and their indices, the element type, the limit (as uint64), and then the TensorShapeProto of the
+ * element shape. */
 #include "ops/list/list.h"
 
 #include "base/memory.h"
@@ -9,7 +10,7 @@
 #include "tensor/variant.h"
 #include "wire/pb.h"
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 static void list_free(mr_object *o)
 {
@@ -78,7 +79,7 @@ mr_status *mr_list_resize(mr_list *l, int64_t n)
     return NULL;
 }
 
-/* ---- in and out of a kernel ---- */
+/* ---- inputs and outputs of kernels ---- */
 
 mr_status *mr_list_in_at(const mr_run *r, int in, int64_t i, const mr_list **out)
 {
@@ -252,7 +253,7 @@ static mr_status *list_zeros(const mr_object *o, mr_allocator *a, mr_object **ou
     return st;
 }
 
-/* A missing element is zero. */
+/* A missing element counts as zero. */
 static mr_status *list_add(const mr_object *ox, const mr_object *oy, mr_allocator *a, mr_object **out)
 {
     const mr_list *x = (const mr_list *)ox, *y = (const mr_list *)oy;
@@ -284,7 +285,7 @@ static mr_status *list_add(const mr_object *ox, const mr_object *oy, mr_allocato
     return st;
 }
 
-/* ---- bytes ---- */
+/* ---- serialization ---- */
 
 static void put_varint(mr_str *s, uint64_t v)
 {
@@ -311,18 +312,18 @@ static mr_status *list_encode(const mr_object *o, mr_variant_data *d)
     return NULL;
 }
 
-/* Fills the places that are not missing, in order; all indices of missing ones rise. */
+/* Fills the positions that are not missing, in order; the indices of missing ones must rise. */
 static mr_status *place_elements(mr_pb_reader *p, uint64_t n_missing, const mr_variant_data *d, mr_list *l)
 {
-    if (n_missing > MR_LIST_MAX || n_missing > mr_pb_rest(p).n) /* each takes a byte at least */
-        return mr_invalid("A list of tensors with %llu missing elements", (unsigned long long)n_missing);
+    if (n_missing > MR_LIST_MAX || n_missing > mr_pb_rest(p).n) /* each takes at least one byte */
+        return mr_invalid("Invalid list of tensors: it claims %llu missing elements", (unsigned long long)n_missing);
     MR_TRY(mr_list_resize(l, (int64_t)n_missing + d->tensors.n));
     int at = 0, next = 0;
     for (uint64_t k = 0; k <= n_missing; k++) {
         uint64_t gap = k < n_missing ? mr_pb_raw_varint(p) : (uint64_t)l->e.n;
         if (gap > (uint64_t)l->e.n || gap < (uint64_t)at || gap - (uint64_t)at > (uint64_t)(d->tensors.n - next) ||
             (k < n_missing && gap == (uint64_t)l->e.n))
-            return mr_invalid("A list of tensors names missing element %llu of %d", (unsigned long long)gap, l->e.n);
+            return mr_invalid("Invalid list of tensors: index %llu of a missing element, but the list has %d elements", (unsigned long long)gap, l->e.n);
         for (; (uint64_t)at < gap; at++)
             l->e.p[at] = mr_tensor_ref(d->tensors.p[next++]);
         at++;
@@ -337,7 +338,7 @@ static mr_status *read_list(mr_pb_reader *p, const mr_variant_data *d, mr_list *
     uint64_t dtype = mr_pb_raw_varint(p), max = mr_pb_raw_varint(p);
     MR_TRY(mr_pb_reader_status(p, "TensorList"));
     if (dtype >= MR_REF_OFFSET || !mr_dtype_valid((int)dtype))
-        return mr_invalid("A list of tensors of type %llu", (unsigned long long)dtype);
+        return mr_invalid("Invalid list of tensors: unknown element type %llu", (unsigned long long)dtype);
     MR_TRY(mr_pshape_decode(a, mr_pb_rest(p), &shape));
     l->dtype = (mr_dtype)dtype;
     l->max = (int64_t)max < 0 || max > INT32_MAX ? -1 : (int)max;

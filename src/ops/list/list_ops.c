@@ -1,8 +1,8 @@
-/* ops/list/list_ops.c -- making lists of tensors, and single elements of them. */
+/* ops/list/list_ops.c -- creates lists of tensors, and accesses single elements. */
 #include "ops/list/list.h"
 #include "tensor/variant.h"
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 static mr_status *new_list(mr_run *r, int max, mr_list **out)
 {
@@ -68,7 +68,7 @@ MR_OP(TensorListReserve,
 
 /* ---- the end of a list ---- */
 
-/* Gives the list out, or drops it after an error. */
+/* Gives the list as output 0, or drops it after an error. */
 static mr_status *give_or_drop(mr_run *r, mr_list *l, mr_status *st)
 {
     if (!st)
@@ -114,8 +114,8 @@ static mr_status *read_shape(mr_run *r, int in, const mr_list *l, mr_pshape **ou
     return st;
 }
 
-/* Element i.  If it is missing, the result is zeros, whose shape merges input `in`, the list's element shape and, with
- * any and if these are not complete, the shapes of all elements that are set. */
+/* Element i. If it is missing, the result is zeros, whose shape merges input `in`, the list's element shape and, if
+ * `any` and these are not complete, the shapes of all elements that are set. */
 static mr_status *read_element(mr_run *r, const mr_list *l, int64_t i, int in, bool any, mr_tensor **out)
 {
     mr_pshape *shape = NULL;
@@ -378,7 +378,7 @@ MR_OP(TensorListConcatLists,
         "element_dtype=float: l, m -> !INVALID_ARGUMENT",
         "l = TensorListReserve element_dtype=int32: int32[2], 2; element_dtype=float: l, l -> !INVALID_ARGUMENT"));
 
-/* Row i of the tensor to list i. */
+/* Appends row i of the tensor to list i. */
 static mr_status *push_row(mr_run *r, int64_t i, mr_object **out)
 {
     const mr_list *from;

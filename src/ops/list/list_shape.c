@@ -1,10 +1,10 @@
-/* ops/list/list_shape.c -- what is known of lists of tensors before they run.
+/* ops/list/list_shape.c -- shape inference for lists of tensors.
  *
- * A variant output carries what it holds where that is known: the type and shape of the elements of a list.  Reading an
- * element gives that shape together with the one that the reader says. */
+ * A variant output carries the type and shape of the elements of its list, if they are known. Reading an element
+ * merges that shape with the one that the reading op declares. */
 #include "ops/list/list.h"
 
-/* What input i, a list, holds; NULL: not known.  Something else than elements of this type is an error. */
+/* The elements of input i, a list; NULL: not known. Elements of another type than this are an error. */
 static mr_status *list_part(mr_infer *c, int i, mr_dtype type, const struct mr_handle_part **out)
 {
     const mr_handle_info *h = c->in_handles[i];
@@ -26,7 +26,7 @@ static void set_list(mr_infer *c, int output, mr_dtype type, const mr_pshape *sh
 
 static mr_status *element_type(mr_infer *c, mr_dtype *out) { return mr_node_get_type(c->node, "element_dtype", out); }
 
-/* Input i as an element shape: the scalar -1 means nothing is known. */
+/* Input i as an element shape: the scalar -1 means that nothing is known. */
 static mr_status *shape_value(mr_infer *c, int i, const mr_pshape **out)
 {
     const mr_pshape *s = c->in[i];
@@ -86,7 +86,7 @@ mr_status *mr_list_shape_set(mr_infer *c)
     return mr_list_shape_push(c);
 }
 
-/* The shape of an element of the list, by its handle and by what input `at` says. */
+/* The shape of an element of the list, from its handle and from input `at`. */
 static mr_status *element_shape(mr_infer *c, int at, const mr_pshape **out)
 {
     mr_dtype type;
@@ -99,7 +99,7 @@ static mr_status *element_shape(mr_infer *c, int at, const mr_pshape **out)
     return NULL;
 }
 
-/* The shape is the list's; the one asked for matters only if the element is missing. */
+/* The shape is the list's; the requested one matters only if the element is missing. */
 mr_status *mr_list_shape_pop(mr_infer *c)
 {
     mr_dtype type;
@@ -138,7 +138,7 @@ mr_status *mr_list_shape_gather(mr_infer *c)
     return NULL;
 }
 
-/* Elements joined along their first dimension; that they have one is checked by the kernel. */
+/* Elements joined along their first dimension; the kernel checks that they have one. */
 static mr_status *set_joined(mr_infer *c, const mr_pshape *each)
 {
     mr_infer_out_vector(c, 1, -1);
@@ -262,7 +262,7 @@ mr_status *mr_list_shape_batch(mr_infer *c)
     return NULL;
 }
 
-/* A vector, or the scalar -1 of an unknown rank: the list that comes may know more or less than is known of it here. */
+/* A vector, or the scalar -1 for an unknown rank: at run time more or less may be known about the list than here. */
 mr_status *mr_list_shape_element(mr_infer *c)
 {
     const struct mr_handle_part *p;

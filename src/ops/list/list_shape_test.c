@@ -1,11 +1,11 @@
-/* ops/list/list_shape_test.c -- what is known of lists before they run. */
+/* ops/list/list_shape_test.c -- shape inference for lists. */
 #include "graph/infer.h"
 #include "graph/scope.h"
 #include "ops/table.h"
 #include "tests/harness/test.h"
 
-/* A loop may begin with a list of one type and end with one of another.  The Merge has no back edge yet, or (`twice`) the
- * Enter in its place, as in a loop that Python builds. */
+/* A loop may begin with a list of one type and end with one of another. The Merge has no back edge yet, or
+ * (`twice`) the Enter instead of it, as in a loop that Python builds. */
 static void check_loop_of_lists(bool twice)
 {
     mr_graph *g = mr_graph_new();
@@ -36,7 +36,7 @@ MR_TEST(list_of_another_type_may_come_out_of_a_loop)
     check_loop_of_lists(true);
 }
 
-/* Not so at the end of a conditional: both sides are known. */
+/* This does not hold at the end of a conditional: both branches are known. */
 MR_TEST(list_of_one_type_comes_out_of_a_conditional)
 {
     mr_graph *g = mr_graph_new();
@@ -54,7 +54,7 @@ MR_TEST(list_of_one_type_comes_out_of_a_conditional)
     mr_graph_unref(g);
 }
 
-/* A batch of lists holds what is common to them. */
+/* A batch of lists knows what its lists have in common. */
 MR_TEST(list_batches_know_their_elements)
 {
     mr_graph *g = mr_graph_new();

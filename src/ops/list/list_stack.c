@@ -1,4 +1,4 @@
-/* ops/list/list_stack.c -- lists from tensors and tensors from lists: stacked, joined, split, gathered, scattered. */
+/* ops/list/list_stack.c -- converts between lists and tensors: stack, concat, split, gather, scatter. */
 #include "ops/list/list.h"
 
 mr_out mr_list_rest_shape(mr_grad *g, mr_out v)
@@ -9,7 +9,7 @@ mr_out mr_list_rest_shape(mr_grad *g, mr_out v)
 
 /* ---- tensors from lists ---- */
 
-typedef struct parts { /* elements, missing ones as zeros */
+typedef struct parts { /* elements, with zeros for missing ones */
     mr_tensor **p;
     int64_t n;
 } parts;
@@ -28,8 +28,8 @@ static mr_status *parts_init(parts *p, int64_t n)
     return p->p ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %lld elements", (long long)n);
 }
 
-/* The one shape of the elements at the indices `at` (NULL: all), which input `in`, the list's element shape and the
- * elements themselves must agree on. */
+/* The common shape of the elements at the indices `at` (NULL: all), on which input `in`, the list's element shape
+ * and the elements themselves must agree. */
 static mr_status *common_shape(const mr_run *r, int in, const mr_list *l, const mr_tensor *at, mr_pshape **out)
 {
     mr_pshape *asked, *s;
@@ -61,7 +61,7 @@ static mr_status *common_shape(const mr_run *r, int in, const mr_list *l, const 
     return st;
 }
 
-/* Every element has this shape. */
+/* Reads elements, all of this shape. */
 static mr_status *read_parts(mr_run *r, const mr_list *l, const mr_tensor *at, const mr_pshape *shape, parts *p)
 {
     int64_t n = at ? at->n : l->e.n;
@@ -84,7 +84,7 @@ static mr_status *stack_parts(mr_run *r, const parts *p, const mr_pshape *each)
     return NULL;
 }
 
-/* Reads the elements that `at` names (NULL: all); their shape is that of the list and of input `shape_in`. */
+/* Stacks the elements that `at` selects (NULL: all); their shape is that of the list merged with input `shape_in`. */
 static mr_status *stack_elements(mr_run *r, const mr_list *l, const mr_tensor *at, int shape_in)
 {
     mr_pshape *each = NULL;
@@ -214,7 +214,8 @@ static mr_status *join_parts(mr_run *r, const parts *p, const mr_pshape *each)
     return NULL;
 }
 
-/* The first dimension of the elements that are set, -1 if they differ.  It must be `said`, unless that is negative. */
+/* The first dimension of the elements that are set, -1 if they differ. It must equal `said`, unless that is
+ * negative. */
 static mr_status *first_dimension(const mr_list *l, int64_t said, int64_t *out)
 {
     bool any = false;
@@ -307,7 +308,7 @@ static mr_status *concat_v2(mr_run *r)
     return st;
 }
 
-/* The element shape of the list itself serves for its gradient. */
+/* The gradient uses the element shape of the list itself. */
 static void concat_backward(mr_grad *g)
 {
     mr_out shape = mr_emit_with(g->s, "TensorListElementShape", MR_ATTRS({"shape_type", mr_a_type(MR_INT32)}),
@@ -364,7 +365,7 @@ static mr_status *new_from(mr_run *r, int shape_in, mr_list **out)
     return NULL;
 }
 
-/* `n` rows of a tensor from `row` on; without the first dimension when n is -1, which means one. */
+/* Copies `n` rows of a tensor from `row` on; n = -1 copies one row and drops the first dimension. */
 static mr_status *cut_rows(mr_run *r, const mr_tensor *v, int64_t row, int64_t n, mr_tensor **out)
 {
     mr_shape shape;

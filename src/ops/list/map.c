@@ -1,7 +1,8 @@
-/* ops/list/map.c -- maps from tensors to tensors that travel as variants.
+/* ops/list/map.c -- maps from tensors to tensors that are passed as variants.
  *
- * A map is a value as a list is (list.h): ops make new ones, and change one in place only where nobody else holds it.
- * Entries stand in the order of their insertion; chains of indices through buckets find them by a hash of the key. */
+ * A map is a value like a list (list.h): ops create new ones, and change one in place only if nobody else holds it.
+ * Entries are in the order of their insertion; a hash of the key selects a bucket, whose entries are chained by
+ * index. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "graph/infer.h"
@@ -12,17 +13,17 @@
 typedef struct entry {
     uint64_t hash;
     mr_tensor *key, *value;
-    int next; /* of the same bucket; -1: none */
+    int next; /* next entry of the same bucket; -1: none */
 } entry;
 
 typedef struct map {
     mr_object base;
     MR_VEC(entry) e;
-    int *buckets; /* first of each; -1: none */
+    int *buckets; /* first entry of each; -1: none */
     int n_buckets; /* a power of two, or 0 */
 } map;
 
-/* ---- life ---- */
+/* ---- creation and destruction ---- */
 
 static void map_free(mr_object *o)
 {
@@ -52,7 +53,7 @@ static void link_entry(map *m, int i)
     *b = i;
 }
 
-/* Buckets for at least n entries, with all entries in them. */
+/* Makes buckets for at least n entries, and enters all entries. */
 static mr_status *rehash_entries(map *m, int n)
 {
     int want = MR_MAX(m->n_buckets, 8);
@@ -167,19 +168,19 @@ static mr_status *map_zeros(const mr_object *o, mr_allocator *a, mr_object **out
 static mr_status *sum_of(mr_allocator *a, const mr_tensor *x, const mr_tensor *y, mr_tensor **out)
 {
     if (x->dtype != y->dtype || !mr_tensor_same_shape(x, y))
-        return mr_invalid("Trying to add values %s %s and %s %s of two maps", mr_dtype_name(x->dtype), MR_TENSOR_SHAPE(x),
+        return mr_invalid("Cannot add values %s %s and %s %s of two maps", mr_dtype_name(x->dtype), MR_TENSOR_SHAPE(x),
                           mr_dtype_name(y->dtype), MR_TENSOR_SHAPE(y));
     if (x->dtype == MR_VARIANT)
         return mr_variants_add(a, x, y, out);
     mr_update_loop *add = mr_update_find(MR_UPDATE_ADD, x->dtype);
     if (!add)
-        return mr_error(MR_UNIMPLEMENTED, "Adding values of type %s", mr_dtype_name(x->dtype));
+        return mr_error(MR_UNIMPLEMENTED, "Cannot add values of type %s", mr_dtype_name(x->dtype));
     MR_TRY(mr_tensor_copy(a, x, out));
     add((*out)->data, y->data, y->n);
     return NULL;
 }
 
-/* A key of one map only keeps its value. */
+/* A key that only one map has keeps its value. */
 static mr_status *map_add(const mr_object *x, const mr_object *y, mr_allocator *a, mr_object **out)
 {
     map *z;
@@ -206,7 +207,7 @@ static mr_status *map_add(const mr_object *x, const mr_object *y, mr_allocator *
 
 static const mr_object_type map_type = {"tensorflow::TensorMap", map_free, map_zeros, map_add, NULL, NULL};
 
-/* ---- in and out of a kernel ---- */
+/* ---- inputs and outputs of kernels ---- */
 
 static mr_status *map_in(const mr_run *r, const map **out)
 {
@@ -218,7 +219,7 @@ static mr_status *map_in(const mr_run *r, const map **out)
     return NULL;
 }
 
-/* For changing: the input's own map where that is sole, else a copy. */
+/* For changing: the input's own map if nobody else holds it, else a copy. */
 static mr_status *map_take(mr_run *r, map **out)
 {
     const map *m;
@@ -299,7 +300,7 @@ static mr_status *run_insert(mr_run *r)
     return st;
 }
 
-/* Only where the gradient has the key is there anything to take out of it. */
+/* Something must be removed from the gradient only if it has the key. */
 static void insert_backward(mr_grad *g)
 {
     mr_out d = mr_dy(g, "output_handle"), key = mr_x(g, "key"), value = mr_x(g, "value");
