@@ -1,6 +1,6 @@
 /* ops/math/add.c -- Add, AddV2 and Sub.
  *
- * Add is the older one: it also joins strings, and knows fewer types of integers. */
+ * Add is the older one: it also concatenates strings, and supports fewer types of integers. */
 #include "ops/broadcast.h"
 #include "ops/elementwise.h"
 

@@ -1,7 +1,7 @@
 /* ops/math/add_n.c -- AddN, AccumulateNV2: the sum of many tensors of one shape, from left to right.
  *
- * The sum is made block by block, so that it stays in the first-level cache while the inputs stream
- * by.  16-bit floats are added up as floats and rounded once. */
+ * The sum is computed block by block, so that it stays in the first-level cache while the inputs are read. 16-bit
+ * floats are added as floats and rounded once. */
 #include "ops/elementwise.h"
 #include "tensor/variant.h"
 
@@ -63,7 +63,7 @@ static mr_status *add_by_device(mr_run *r, const mr_tensor *x, mr_tensor *y)
     return st;
 }
 
-/* The sum may be written over input 0 only: a block of it is read before it is overwritten. */
+/* The sum may overwrite only input 0: a block of it is read before it is overwritten. */
 static mr_status *add_n(mr_run *r)
 {
     const mr_tensor *x = mr_in(r, 0);
@@ -89,7 +89,7 @@ static mr_status *add_n(mr_run *r)
     return NULL;
 }
 
-/* Lists of tensors and the like: their types say what a sum is. */
+/* Lists of tensors and other variants: their types define the sum. */
 static mr_status *add_variants(mr_run *r)
 {
     mr_tensor *sum = mr_tensor_ref(mr_in(r, 0));
@@ -133,7 +133,7 @@ MR_OP(AddN,
         "T=quint8: ([100], [100]) -> [200]",
         "T=float: ([1, 2], [1, 2, 3]) -> !INVALID_ARGUMENT"));
 
-/* TensorFlow adds as inputs arrive, to hold fewer of them; here inputs of one node arrive together. */
+/* TensorFlow adds inputs as they arrive, to hold fewer of them; here the inputs of a node arrive together. */
 static mr_status *run_accumulate(mr_run *r)
 {
     const mr_tensor *x = mr_in(r, 0);

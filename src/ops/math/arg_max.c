@@ -1,9 +1,8 @@
-/* ops/math/arg_max.c -- ArgMax and ArgMin: where the largest (smallest) element stands along an
- * axis.
+/* ops/math/arg_max.c -- ArgMax and ArgMin: the position of the largest (smallest) element along an axis.
  *
- * The tensor is seen as [outer, n, inner]; a tile of the inner columns keeps its best values and
- * their places while the n rows go by, so the loop over a row vectorises.  The first of equals
- * wins; NaN never wins unless all are NaN, which gives 0. */
+ * The tensor is viewed as [outer, n, inner]; a tile of the inner columns keeps its best values and their positions
+ * over the n rows, so the loop over a row vectorises. The first of equal values wins; NaN never wins unless all are
+ * NaN, which gives 0. */
 #include <stdio.h>
 
 #include "graph/infer.h"
@@ -37,7 +36,7 @@ typedef void search_fn(const void *x, int64_t n, int64_t stride, int64_t w, void
             }                                                                                   \
         }                                                                                       \
     }
-/* A number beats a NaN that stood first. */
+/* A number beats a NaN that came first. */
 #define SEARCH_FLOAT(E, name, number, S, C, fn, cmp) \
     SEARCH(fn, name, S, (x cmp b) | ((b != b) & (x == x)))
 #define SEARCH_INT(E, name, number, S, C, fn, cmp) SEARCH(fn, name, S, x cmp b)
@@ -168,7 +167,7 @@ static mr_status *arg_shape(mr_infer *c)
 
 #define ROW(E, fn) {.device = "CPU", .type = MR_##E, .run = arg_run, .user = (void *)(uintptr_t)fn},
 #define TYPE_ROW(E, name, number, S, C, fn) ROW(E, fn##_##name)
-/* Places as int32 or int64, of floats; the axis is in host memory. */
+/* Positions as int32 or int64, for floats; the axis is in host memory. */
 static const mr_named_attr accel_types[] = {
     {"output_type", {.kind = MR_ATTR_TYPE, .is_list = true, .n = 2, .types = (int[]){MR_INT32, MR_INT64}}}, {0}};
 #define ACCEL_ROW(kernel)                                                                             \

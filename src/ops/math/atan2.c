@@ -1,4 +1,4 @@
-/* ops/math/atan2.c -- directions: Atan2 and Angle. */
+/* ops/math/atan2.c -- angles: Atan2 and Angle. */
 #include "ops/elementwise.h"
 
 MR_BINARY_SLOW(atan2, MR_FLOATS, atan2(x, y)) /* the op's inputs are (y, x) */

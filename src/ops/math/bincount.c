@@ -1,5 +1,4 @@
-/* ops/math/bincount.c -- how often numbers occur: Bincount, DenseBincount, HistogramFixedWidth,
- * Bucketize. */
+/* ops/math/bincount.c -- counts of numbers: Bincount, DenseBincount, HistogramFixedWidth, Bucketize. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "ops/array/layout.h"
@@ -15,7 +14,7 @@ typedef struct counting {
     bool binary;
 } counting;
 
-/* Bins beyond the last are left out. */
+/* Numbers beyond the last bin are ignored. */
 #define ADD_BINS(E, name, number, S, C, ...)                                                 \
     static void add_bins_##name(const counting *c, int64_t row)                              \
     {                                                                                        \
@@ -103,7 +102,7 @@ static mr_status *dense_bincount(mr_run *r)
     return count_values(r, ((binary_state *)r->state)->binary, true);
 }
 
-/* The size as far as it is known. */
+/* The size, if it is known. */
 static mr_status *size_value(mr_infer *c, int64_t *out)
 {
     const mr_pshape *ignored;
@@ -173,7 +172,7 @@ MR_OP(DenseBincount,
 
 /* ---- HistogramFixedWidth ---- */
 
-/* How far above the low end a value is: exact for integers, which may be 64 bits apart. */
+/* The distance of a value from the low end: exact for integers, which may be 64 bits apart. */
 #define ABOVE_FLOATING(v, low) ((double)(v) - (double)(low))
 #define ABOVE_INTEGER(v, low) ((double)((uint64_t)(v) - (uint64_t)(low)))
 #define BIN_OF(E, name, number, S, C, ABOVE)                                                  \
@@ -276,7 +275,7 @@ MR_OP(HistogramFixedWidth,
 
 typedef struct bounds {
     int n;
-    double *at; /* floats are exact in double, and so is every value compared but large int64 */
+    double *at; /* floats are exact in double, and so is every compared value except large int64 */
 } bounds;
 
 static mr_status *init_bounds(mr_make *m, void *state)
@@ -298,7 +297,7 @@ static mr_status *init_bounds(mr_make *m, void *state)
 
 static void deinit_bounds(void *state) { mr_free(((bounds *)state)->at); }
 
-/* How many boundaries are not above v; NaN is above all. */
+/* The number of boundaries that are not above v; NaN is above all. */
 static int32_t bucket_of(const bounds *b, double v)
 {
     int low = 0, high = b->n;

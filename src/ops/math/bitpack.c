@@ -1,4 +1,4 @@
-/* ops/math/bitpack.c -- CompareAndBitpack: eight comparisons in a byte. */
+/* ops/math/bitpack.c -- CompareAndBitpack: packs eight comparisons into a byte. */
 #include "graph/infer.h"
 #include "ops/array/layout.h"
 #include "run/run.h"
@@ -18,7 +18,7 @@
         }                                                                                    \
     }
 #define ABOVE(x, limit) ((x) > (limit))
-#define ITSELF(x, limit) ((void)(limit), (x) ? 1u : 0u) /* truths are not compared */
+#define ITSELF(x, limit) ((void)(limit), (x) ? 1u : 0u) /* bools are not compared */
 #define NUMBER_TYPES(M, ...) \
     MR_TYPE_HALF(M, __VA_ARGS__) MR_FLOATS32(M, __VA_ARGS__) MR_SIGNED(M, __VA_ARGS__)
 NUMBER_TYPES(PACK, ABOVE)

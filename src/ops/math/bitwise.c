@@ -1,9 +1,9 @@
-/* ops/math/bitwise.c -- integers as rows of bits: BitwiseAnd, BitwiseOr, BitwiseXor, Invert,
- * LeftShift, RightShift, PopulationCount. */
+/* ops/math/bitwise.c -- integers as bit vectors: BitwiseAnd, BitwiseOr, BitwiseXor, Invert, LeftShift, RightShift,
+ * PopulationCount. */
 #include "ops/elementwise.h"
 
-/* C leaves shifts by a negative number or by more than there are bits open.  As in TensorFlow the
- * amount is brought into 0 .. bits - 1 first. */
+/* Shifts by a negative number or by more than the number of bits are undefined in C. As in TensorFlow the amount is
+ * limited to 0 .. bits - 1 first. */
 #define BITS(y) (8 * sizeof(y))
 #define AMOUNT(y) ((y) >= 1 ? (uint64_t)(y) < BITS(y) ? (uint64_t)(y) : BITS(y) - 1 : 0)
 
@@ -14,8 +14,8 @@ MR_UNARY(invert, MR_INTS, ~x)
 MR_BINARY(left_shift, MR_INTS, (uint64_t)x << AMOUNT(y))
 MR_BINARY(right_shift, MR_INTS, x >> AMOUNT(y))
 
-/* Results of another type than the elements: one byte each.  The sign of a narrow number must not
- * be spread over the bits that it has not. */
+/* The results have another type than the elements: one byte each. The sign of a narrow number must not be extended
+ * to bits that it does not have. */
 #define MR_EACH_COUNT(S) uint8_t
 #define OWN_BITS(x) ((uint64_t)(x) & UINT64_MAX >> (64 - BITS(x)))
 MR_EACH(1, COUNT, FAST, population_count, MR_INTS, (__builtin_popcountll(OWN_BITS(x))))

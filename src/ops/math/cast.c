@@ -49,7 +49,7 @@ static mr_status *cast_run(mr_run *r)
     return NULL;
 }
 
-/* Casting back; only what is continuous on both sides has a gradient. */
+/* Casts back; there is a gradient only if both types are continuous. */
 static void cast_backward(mr_grad *g)
 {
     mr_dtype from = mr_dtype_base(mr_out_type(mr_xi(g, 0))),
@@ -60,11 +60,11 @@ static void cast_backward(mr_grad *g)
         mr_dxi(g, 0, mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(from)}), mr_dyi(g, 0)));
 }
 
-/* Between floats and what is counted with or chosen by; the rest is the host's. */
+/* Casts between floats and the types for counting and choosing; the host does the others. */
 static const mr_named_attr from_float[] = {
     {"DstT", {.kind = MR_ATTR_TYPE, .is_list = true, .n = 4, .types = (int[]){MR_FLOAT, MR_BOOL, MR_INT32, MR_INT64}}}, {0}};
 static const mr_named_attr to_float[] = {{"DstT", {.kind = MR_ATTR_TYPE, .type = MR_FLOAT}}, {0}};
-/* How floats travel between tasks when half of them will do. */
+/* The format in which floats are sent between tasks when half of the bits are enough. */
 static const mr_named_attr to_upper_half[] = {{"DstT", {.kind = MR_ATTR_TYPE, .type = MR_BFLOAT16}},
                                               {"Truncate", {.kind = MR_ATTR_BOOL, .b = true}}, {0}};
 #define ACCEL_ROW(E, to) {.device = MR_ACCEL_KERNELS, .type = MR_##E, .run = cast_run, .constraints = to},

@@ -1,7 +1,7 @@
 /* ops/math/clip.c -- ClipByValue. */
 #include "ops/elementwise.h"
 
-/* x, y, z: value, lower and upper bound.  The lower one wins; a NaN passes both tests and stays. */
+/* x, y, z: value, lower and upper bound. The lower one wins; a NaN passes both tests and is kept. */
 MR_TERNARY(clip, MR_REALS, (x > z ? z : x) < y ? y : (x > z ? z : x))
 
 static mr_status *clip_run(mr_run *r)
@@ -16,7 +16,7 @@ static mr_status *clip_run(mr_run *r)
     return mr_on_accel(r) ? mr_each_run_accel(r) : mr_each_apply(r, r->kernel->user);
 }
 
-/* What of dy went to a bound: all where it was used, summed up if it is a scalar. */
+/* The part of dy that belongs to a bound: dy where the bound was used, summed if it is a scalar. */
 static mr_out to_bound(mr_grad *g, mr_out used, mr_out zero, int input)
 {
     mr_out part = mr_emit(g->s, "Select", used, mr_dyi(g, 0), zero),

@@ -1,4 +1,4 @@
-/* ops/math/compare.c -- Less, Greater and with Equal; LogicalAnd, LogicalOr, LogicalNot. */
+/* ops/math/compare.c -- Less, Greater, LessEqual, GreaterEqual; LogicalAnd, LogicalOr, LogicalNot. */
 #include "ops/elementwise.h"
 
 MR_COMPARE(less, MR_REALS, x < y)
@@ -6,7 +6,7 @@ MR_COMPARE(less_equal, MR_REALS, x <= y)
 MR_COMPARE(greater, MR_REALS, x > y)
 MR_COMPARE(greater_equal, MR_REALS, x >= y)
 
-/* A bool fed from outside may be any byte: it is read as one. */
+/* A bool fed from outside may be any byte: any non-zero byte is true. */
 MR_COMPARE(logical_and, MR_TYPE_UINT8, (x != 0) & (y != 0))
 MR_COMPARE(logical_or, MR_TYPE_UINT8, (x | y) != 0)
 MR_TEST_UNARY(logical_not, MR_TYPE_UINT8, x == 0)

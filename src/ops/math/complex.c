@@ -1,11 +1,10 @@
 /* ops/math/complex.c -- Complex, Real, Imag, Conj and ComplexAbs.
  *
- * Two type attrs give a complex type and that of its parts.  Mostly they belong together; where
- * they do not, the parts are converted. */
+ * Two type attrs give a complex type and that of its parts. If they do not match, the parts are converted. */
 #include "ops/elementwise.h"
 
-/* P: parts of the complex type C, R: the real type; all as stored.  Numbers are read before the
- * result is written, since it may be the memory of an input. */
+/* P: parts of the complex type C, R: the real type; all as stored. Numbers are read before the result is written,
+ * because it may share memory with an input. */
 #define PARTS(name, P, R, C)                                                     \
     static void real_##name##_loop(void *const *p, int64_t n)                    \
     {                                                                            \

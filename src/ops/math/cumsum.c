@@ -1,7 +1,7 @@
 /* ops/math/cumsum.c -- Cumsum, Cumprod and CumulativeLogsumexp.
  *
- * The tensor is seen as [outer, n, inner].  A tile of the inner columns keeps its running results
- * while the n rows go by, forwards or backwards.  16-bit floats run in float. */
+ * The tensor is viewed as [outer, n, inner]. A tile of the inner columns keeps its running results over the n rows,
+ * forwards or backwards. 16-bit floats are computed in float. */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/maths.h"
@@ -36,7 +36,7 @@ MR_FLOATS(SCAN, products, 1, a * x)
 MR_COMPLEXES(SCAN, products, 1, a * x)
 MR_INTS(SCAN, products, 1, (uint64_t)a * (uint64_t)x)
 
-/* log(e^a + e^x).  The empty sum is the lowest number rather than -inf: differences stay numbers. */
+/* log(e^a + e^x). The empty sum is the lowest number rather than -inf, so that differences stay finite. */
 static inline double add_logs(double a, double x)
 {
     double top = a > x || a != a ? a : x, low = a > x ? x : a;
@@ -121,8 +121,8 @@ static void cumsum_backward(mr_grad *g)
     mr_dxi(g, 0, scan_like(g, "Cumsum", mr_dyi(g, 0), true));
 }
 
-/* An element takes part in every product from its place on: dx = sum of dy y over those, divided by
- * x.  Like TensorFlow's, it is not right where x is 0: 0 there, and no NaN that spreads. */
+/* An element is a factor of every product from its position on: dx = sum of dy y over those, divided by x. As in
+ * TensorFlow it is wrong where x is 0: it gives 0 there, so that no NaN spreads. */
 static void cumprod_backward(mr_grad *g)
 {
     mr_out x = mr_conj(g, mr_xi(g, 0)), y = mr_conj(g, mr_yi(g, 0));
@@ -130,8 +130,8 @@ static void cumprod_backward(mr_grad *g)
     mr_dxi(g, 0, mr_emit(g->s, "DivNoNan", sums, x));
 }
 
-/* dx = e^x times the sum of dy e^-y over the sums that x is in; by logarithms, so dy is split into
- * its positive and its negative part. */
+/* dx = e^x times the sum of dy e^-y over the sums that contain x; computed with logarithms, so dy is split into its
+ * positive and its negative part. */
 static mr_out log_part(mr_grad *g, mr_out size, const char *test, mr_out zero, mr_out lowest)
 {
     mr_out there = mr_emit(g->s, test, mr_dyi(g, 0), zero);

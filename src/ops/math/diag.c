@@ -1,5 +1,4 @@
-/* ops/math/diag.c -- Diag and DiagPart: tensors that are zero unless their first indices are their
- * last. */
+/* ops/math/diag.c -- Diag and DiagPart: tensors that are zero unless their first indices equal their last. */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/array/blit.h"

@@ -1,7 +1,6 @@
-/* ops/math/equal.c -- Equal and NotEqual, of any type that has values.
+/* ops/math/equal.c -- Equal and NotEqual, for any type that has values.
  *
- * Integers are equal when their bytes are, so one loop a size serves signed, unsigned and
- * quantized. */
+ * Integers are equal when their bytes are, so one loop per size serves signed, unsigned and quantized types. */
 #include "ops/broadcast.h"
 #include "ops/elementwise.h"
 
@@ -9,11 +8,11 @@ MR_COMPARE(equal, MR_FLOATS_COMPLEX, x == y)
 MR_COMPARE(equal, MR_UNSIGNED, x == y)
 MR_COMPARE(not_equal, MR_FLOATS_COMPLEX, x != y)
 MR_COMPARE(not_equal, MR_UNSIGNED, x != y)
-/* Any byte but 0 is true. */
+/* Any non-zero byte is true. */
 MR_COMPARE(same_truth, MR_TYPE_UINT8, (x != 0) == (y != 0))
 MR_COMPARE(other_truth, MR_TYPE_UINT8, (x != 0) != (y != 0))
 
-/* With incompatible_shape_error = false, shapes that do not fit are an answer: not equal. */
+/* With incompatible_shape_error = false, incompatible shapes are not an error: the result is "not equal". */
 static mr_status *unequal_shapes(mr_run *r, bool equal, bool *done)
 {
     const mr_tensor *x = mr_in(r, 0), *y = mr_in(r, 1);

@@ -1,8 +1,8 @@
 /* ops/math/euclidean_norm.c -- EuclideanNorm: the root of the sum of squares along axes.
  *
- * Squares are summed in double whatever the type, so that neither integers wrap nor floats overflow
- * on the way.  Where nothing is summed (no axes, or axes of size 1 only) the result is the input itself, sign and
- * all, as TensorFlow's reductions have it. */
+ * Squares are summed in double whatever the type, so that neither integers wrap nor floats overflow in between. If
+ * nothing is summed (no axes, or only axes of size 1) the result is the input itself, including its sign, as in
+ * TensorFlow's reductions. */
 #include "ops/reduce.h"
 
 static const double nothing = 0;
@@ -16,7 +16,7 @@ static void add_totals(void *acc, const void *totals, int64_t n)
 #define SQUARE_REAL(x) ((double)(x) * (double)(x))
 #define SQUARE_COMPLEX(x) (SQUARE_REAL(creal(x)) + SQUARE_REAL(cimag(x)))
 
-/* Integers: a root beyond the type can only be so of several elements; it is the largest number. */
+/* Integers: only the root for several elements can exceed the type; it becomes the largest number. */
 #define ROOT_FLOATING(S, v) ((S)sqrt(v))
 #define MOST_SIGNED(S) (double)(((uint64_t)1 << (8 * sizeof(S) - 1)) - 1)
 #define ROOT_INTEGER(S, v) root_of(v, (S)-1 > 0 ? (double)(S)-1 : MOST_SIGNED(S))
@@ -61,12 +61,12 @@ MR_TYPE_INT32(NORM, SQUARE_REAL, ROOT_INTEGER)
 MR_TYPE_UINT8(NORM, SQUARE_REAL, ROOT_INTEGER)
 MR_TYPE_UINT16(NORM, SQUARE_REAL, ROOT_INTEGER)
 MR_TYPE_UINT32(NORM, SQUARE_REAL, ROOT_INTEGER)
-/* The largest of these is no double: one below it. */
+/* The largest number is not a double, so the next smaller double is used. */
 #define ROOT_LONG(S, v) root_of(v, (S)-1 > 0 ? 18446744073709549568.0 : 9223372036854774784.0)
 MR_TYPE_INT64(NORM, SQUARE_REAL, ROOT_LONG)
 MR_TYPE_UINT64(NORM, SQUARE_REAL, ROOT_LONG)
 
-/* What is real of a complex number, as such a number. */
+/* The real part of a complex number, as a complex number. */
 static mr_out real_part(mr_grad *g, mr_out v)
 {
     mr_dtype type = mr_dtype_base(mr_out_type(v));
@@ -77,7 +77,7 @@ static mr_out real_part(mr_grad *g, mr_out v)
                         mr_emit_with(g->s, "Real", MR_ATTRS({"Tout", part}), v));
 }
 
-/* dx = x dy / y; as in TensorFlow NaN where the norm is 0.  A norm is real. */
+/* dx = x dy / y; NaN where the norm is 0, as in TensorFlow. A norm is real. */
 static void norm_backward(mr_grad *g)
 {
     mr_out y = mr_reduce_kept(g, mr_yi(g, 0));

@@ -1,7 +1,7 @@
 /* ops/math/exp.c -- Exp, Expm1, Log and Log1p. */
 #include "ops/elementwise.h"
 
-/* C has no expm1 and log1p of complex numbers.  Near 0 neither may form 1 + something small. */
+/* C has no expm1 and log1p for complex numbers. Near 0 neither may compute 1 + something small. */
 #define COMPLEX_MATHS(C, R, name)                                                                  \
     static C expm1_##name(C x)                                                                     \
     {                                                                                              \

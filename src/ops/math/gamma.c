@@ -1,8 +1,8 @@
 /* ops/math/gamma.c -- the gamma function's logarithm and derivatives, the incomplete gamma and beta
  * functions: Lgamma, Digamma, Polygamma, Zeta, Igamma, Igammac, IgammaGradA, Betainc.
  *
- * All types are computed in double (base/special.h).  Where TensorFlow knows no derivative by an
- * argument (Polygamma's order, Zeta's exponent, Betainc's parameters) none flows. */
+ * All types are computed in double (base/special.h). Arguments for which TensorFlow has no derivative (Polygamma's
+ * order, Zeta's exponent, Betainc's parameters) get no gradient. */
 #include "base/special.h"
 #include "ops/elementwise.h"
 #include "run/run.h"
@@ -30,7 +30,7 @@ static void lgamma_backward(mr_grad *g)
     mr_dxi(g, 0, emit_product(g, mr_dyi(g, 0), mr_emit(g->s, "Digamma", mr_xi(g, 0))));
 }
 
-/* Polygamma has no 16-bit types: there by way of float. */
+/* Polygamma does not support 16-bit types, so they are cast to float. */
 static void digamma_backward(mr_grad *g)
 {
     mr_out x = mr_xi(g, 0);
@@ -65,7 +65,7 @@ static mr_out gamma_density(mr_grad *g, mr_out a, mr_out x)
     return mr_emit(g->s, "Exp", power);
 }
 
-/* IgammaGradA has no 16-bit types. */
+/* IgammaGradA does not support 16-bit types. */
 static mr_out by_a(mr_grad *g, mr_out a, mr_out x)
 {
     mr_dtype type = mr_dtype_base(mr_out_type(x));
@@ -91,7 +91,7 @@ static void igammac_backward(mr_grad *g)
 
 /* ---- Betainc ---- */
 
-/* Its arguments are of one shape, or scalars. */
+/* The arguments must have one shape, or be scalars. */
 static mr_status *betainc_run(mr_run *r)
 {
     static const char *const names = "abx";

@@ -9,7 +9,7 @@ MR_UNARY_SLOW(atanh, MR_FLOATS_COMPLEX, atanh(x))
 MR_UNARY_SLOW(asin, MR_FLOATS_COMPLEX, asin(x))
 MR_UNARY_SLOW(acos, MR_FLOATS_COMPLEX, acos(x))
 
-/* Of integers: as Cast would make an integer of the result; NaN becomes the least one. */
+/* For integers: converts the result as Cast does; NaN becomes the smallest integer. */
 static int64_t double_to_i64(double v) { return fabs(v) < 0x1p63 ? (int64_t)v : INT64_MIN; }
 MR_UNARY_SLOW(asin, MR_SIGNED, double_to_i64(asin((double)x)))
 MR_UNARY_SLOW(acos, MR_SIGNED, double_to_i64(acos((double)x)))
@@ -22,7 +22,7 @@ static void multiply_by_slope(mr_grad *g, const char *slope)
     mr_dxi(g, 0, mr_emit(g->s, "Mul", mr_dyi(g, 0), emit_unary(g, slope, mr_conj(g, mr_xi(g, 0)))));
 }
 
-/* dx = dy / slope(conj y): the slope of an inverse by that of the function itself. */
+/* dx = dy / slope(conj y): the slope of an inverse function, from that of the function itself. */
 static void divide_by_slope(mr_grad *g, const char *slope)
 {
     mr_dxi(g, 0, mr_emit(g->s, "RealDiv", mr_dyi(g, 0), emit_unary(g, slope, mr_conj(g, mr_yi(g, 0)))));

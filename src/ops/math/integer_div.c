@@ -1,13 +1,12 @@
 /* ops/math/integer_div.c -- FloorDiv, FloorMod, Mod, TruncateDiv, TruncateMod.
  *
- * A zero among the divisors fails the whole op.  Since every element of a broadcast operand takes
- * part in a result that is not empty, the divisors are searched beforehand and the loops need not
- * look. */
+ * A zero among the divisors fails the whole op. Every element of a broadcast operand is used in a result that is
+ * not empty, so the divisors are checked first and the loops need not check. */
 #include "ops/math/integer_div.h"
 
 #include "ops/elementwise.h"
 
-/* Some n elements of this many bytes hold a zero. */
+/* True if one of n elements of this size is zero. */
 #define HAS_ZERO(T)                                   \
     do {                                              \
         const T *p = t->data;                         \
@@ -65,7 +64,7 @@ MR_BINARY(truncate_div, MR_FLOATS, trunc(x / y))
 MR_BINARY(truncate_div, MR_SIGNED, mr_truncate_div(x, y))
 MR_BINARY(truncate_div, MR_UNSIGNED, x / y)
 
-/* By x 1; by y minus the quotient, which is constant around almost every point. */
+/* The derivative by x is 1; by y it is minus the quotient, which is constant around almost every point. */
 static void floor_mod_backward(mr_grad *g)
 {
     mr_out dz = mr_dyi(g, 0), q = mr_emit(g->s, "FloorDiv", mr_xi(g, 0), mr_xi(g, 1));

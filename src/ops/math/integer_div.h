@@ -4,13 +4,13 @@
 
 #include "run/run.h"
 
-/* Runs an element-wise kernel (mr_kernel.user) after making sure that its second input has no zero:
- * INVALID_ARGUMENT "Integer division by zero". */
+/* Runs an element-wise kernel (mr_kernel.user) after checking that its second input has no zero: INVALID_ARGUMENT
+ * "Integer division by zero". */
 mr_status *mr_integer_div_run(mr_run *r);
 /* The same for an op whose only input is the divisor. */
 mr_status *mr_integer_inverse_run(mr_run *r);
 
-/* y is not 0.  The minimum divided by -1 wraps to itself; the CPU would trap. */
+/* y must not be 0. The minimum divided by -1 wraps to itself, where the CPU would trap. */
 static inline uint64_t mr_truncate_div(int64_t x, int64_t y)
 {
     return y == -1 ? 0 - (uint64_t)x : (uint64_t)(x / y);
@@ -23,7 +23,7 @@ static inline uint64_t mr_floor_div(int64_t x, int64_t y)
         return 0 - (uint64_t)x;
     return (uint64_t)(x / y - (x % y != 0 && (x < 0) != (y < 0)));
 }
-/* The remainder of that, with the sign of y. */
+/* The remainder of mr_floor_div, with the sign of y. */
 static inline int64_t mr_floor_mod(int64_t x, int64_t y)
 {
     int64_t m = mr_truncate_mod(x, y);

@@ -1,5 +1,5 @@
-/* ops/math/integrals.c -- functions that are integrals of simple ones, and inverses of such: Erfc,
- * Erfinv, Ndtri, Dawsn, Expint, FresnelCos, FresnelSin, Spence.  See base/special.h. */
+/* ops/math/integrals.c -- functions defined by integrals, and inverses of such: Erfc, Erfinv, Ndtri, Dawsn, Expint,
+ * FresnelCos, FresnelSin, Spence. See base/special.h. */
 #include "base/special.h"
 #include "ops/elementwise.h"
 

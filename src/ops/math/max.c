@@ -1,7 +1,7 @@
 /* ops/math/max.c -- Max and Min; All and Any. */
 #include "ops/reduce_accel.h"
 
-/* Once a NaN, always a NaN: it loses no comparison.  C has no ?: on vectors, so bits are chosen. */
+/* A NaN is kept once it occurs. C has no ?: on vectors, so bits are selected. */
 typedef int32_t v8i __attribute__((vector_size(32)));
 typedef int64_t v4i __attribute__((vector_size(32)));
 #define CHOOSE(V, I, cmp) (V)((((x cmp a) | (x != x)) & (I)x) | (~((x cmp a) | (x != x)) & (I)a))
@@ -29,7 +29,7 @@ MR_REDUCER(min, MR_TYPE_UINT8, UINT8_MAX, x < a ? x : a)
 MR_REDUCER(min, MR_TYPE_UINT16, UINT16_MAX, x < a ? x : a)
 MR_REDUCER(min, MR_TYPE_UINT32, UINT32_MAX, x < a ? x : a)
 MR_REDUCER(min, MR_TYPE_UINT64, UINT64_MAX, x < a ? x : a)
-/* bools as bytes: one fed from outside may be any. */
+/* bools as bytes: one fed from outside may have any value. */
 MR_REDUCER(all, MR_TYPE_UINT8, 1, a & (x != 0))
 MR_REDUCER(any, MR_TYPE_UINT8, 0, a | (x != 0))
 
@@ -40,7 +40,7 @@ MR_REDUCER(any, MR_TYPE_UINT8, 0, a | (x != 0))
 #define BOOL_ROW(reducer) \
     {.device = "CPU", .run = mr_reduce_run, .user = (void *)(uintptr_t)&reducer},
 
-/* Shared equally among all elements that equal the result. */
+/* The gradient is shared equally among all elements that equal the result. */
 static void extreme_backward(mr_grad *g)
 {
     mr_scope *s = g->s;

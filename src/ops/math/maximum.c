@@ -4,7 +4,7 @@
 MR_BINARY(maximum, MR_REALS, MR_LARGER(x, y))
 MR_BINARY(minimum, MR_REALS, MR_SMALLER(x, y))
 
-/* All of the gradient goes to the input that was chosen; to x when both are equal. */
+/* The whole gradient goes to the input that was chosen; to x if both are equal. */
 static void choice_backward(mr_grad *g, const char *test)
 {
     mr_out dz = mr_dyi(g, 0), zero = mr_zeros_like(g, dz);

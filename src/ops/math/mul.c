@@ -33,8 +33,8 @@ static void square_backward(mr_grad *g)
     mr_dxi(g, 0, mr_emit(g->s, "Mul", twice, mr_conj(g, mr_xi(g, 0))));
 }
 
-/* The result is real also for complex inputs, so only the real part of its gradient counts; with
- * g = Re(dz) both inputs get 2 g (x - y), up to the sign. */
+/* The result is real even for complex inputs, so only the real part of its gradient matters; with g = Re(dz) both
+ * inputs get 2 g (x - y), up to the sign. */
 static void squared_difference_backward(mr_grad *g)
 {
     mr_out dz = mr_dyi(g, 0);

@@ -7,7 +7,7 @@
 MR_UNARY(neg, MR_FLOATS_COMPLEX, -x)
 MR_UNARY(neg, MR_SIGNED, 0 - (uint64_t)x)
 MR_UNARY(abs, MR_FLOATS, fabs(x))
-MR_UNARY(abs, MR_SIGNED, x < 0 ? 0 - (uint64_t)x : (uint64_t)x) /* the minimum stays */
+MR_UNARY(abs, MR_SIGNED, x < 0 ? 0 - (uint64_t)x : (uint64_t)x) /* the minimum is unchanged */
 MR_UNARY(sign, MR_FLOATS, x != x ? x : (x > 0) - (x < 0))
 MR_UNARY(sign, MR_SIGNED, (x > 0) - (x < 0))
 MR_UNARY_SLOW(sign, MR_COMPLEXES, x == 0 ? 0 : x / fabs(x))
@@ -19,7 +19,7 @@ static void abs_backward(mr_grad *g)
     mr_dxi(g, 0, mr_emit(g->s, "Mul", mr_dyi(g, 0), mr_emit(g->s, "Sign", mr_xi(g, 0))));
 }
 
-/* Flat almost everywhere.  (Not so for complex numbers; TensorFlow takes zero there too.) */
+/* Constant almost everywhere. (Not so for complex numbers; TensorFlow uses zero there too.) */
 static void sign_backward(mr_grad *g) { mr_dxi(g, 0, mr_zeros_like(g, mr_xi(g, 0))); }
 
 MR_OP(Neg,

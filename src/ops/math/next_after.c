@@ -1,5 +1,4 @@
-/* ops/math/next_after.c -- element-wise ops of two arguments that have no other place: NextAfter,
- * Xlog1py, ApproximateEqual, Cross. */
+/* ops/math/next_after.c -- other element-wise ops of two arguments: NextAfter, Xlog1py, ApproximateEqual, Cross. */
 #include "ops/elementwise.h"
 #include "run/run.h"
 
@@ -10,7 +9,7 @@ MR_BINARY_SLOW(next_after, MR_FLOATS32, nextafter(x, y))
 
 /* ---- Xlog1py ---- */
 
-/* C has no log1p of complex numbers; near 0 it must not form 1 + something small. */
+/* C has no log1p for complex numbers; near 0 it must not compute 1 + something small. */
 #define COMPLEX_LOG1P(C, R, name)                                                   \
     static C log1p_##name(C x)                                                      \
     {                                                                               \
@@ -27,7 +26,7 @@ MR_BINARY_SLOW(xlog1py, HALF_AND_MORE, x == 0 ? 0 : x * log1p(y))
 MR_BINARY_SLOW(xlog1py, MR_TYPE_COMPLEX64, x == 0 ? 0 : x * log1p_c64(y))
 MR_BINARY_SLOW(xlog1py, MR_TYPE_COMPLEX128, x == 0 ? 0 : x * log1p_c128(y))
 
-/* By x: log1p(y) where x is not 0; by y: x / (1 + y), 0 where x is. */
+/* By x: log1p(y) where x is not 0; by y: x / (1 + y), 0 where x is 0. */
 static void xlog1py_backward(mr_grad *g)
 {
     mr_out x = mr_conj(g, mr_xi(g, 0)), y = mr_conj(g, mr_xi(g, 1)), dz = mr_dyi(g, 0);
@@ -67,8 +66,8 @@ MR_OP(Xlog1py,
 
 /* ---- ApproximateEqual ---- */
 
-/* The tolerance is brought into the type first: below 1 it is 0 for integers, and nothing is
- * nearer than that.  Differences of integers wrap. */
+/* The tolerance is converted to the type first: for integers one below 1 becomes 0, and no difference is smaller
+ * than that. Differences of integers wrap around. */
 #define NEAR(E, name, number, S, C, difference)                                              \
     static void near_##name(const mr_tensor *x, const mr_tensor *y, double tolerance, bool *z) \
     {                                                                                        \
@@ -99,12 +98,12 @@ typedef struct tolerance_state {
     double tolerance;
 } tolerance_state;
 
-/* A tolerance that no integer type holds would be undefined when converted. */
+/* Converting a tolerance that no integer type can hold would be undefined. */
 static mr_status *tolerance_init(mr_make *m, void *state)
 {
     float v;
     MR_TRY(mr_node_get_float(m->node, "tolerance", &v));
-    if (fabsf(v) < FLT_MIN) /* threads that flush denormals would see it as 0, others would not */
+    if (fabsf(v) < FLT_MIN) /* threads that flush denormals would read it as 0, others would not */
         v = 0;
     bool integer = !mr_dtype_is_floating((mr_dtype)m->kernel->type) &&
                    !mr_dtype_is_complex((mr_dtype)m->kernel->type);
@@ -150,7 +149,7 @@ MR_OP(ApproximateEqual,
 
 /* ---- Cross ---- */
 
-/* 64 bits are enough of what wraps: the result is narrowed again. */
+/* 64 bits are enough, because the result is narrowed again. */
 #define CROSS(E, name, number, S, C, P)                                                   \
     static void cross_##name(const void *from_a, const void *from_b, void *to, int64_t n) \
     {                                                                                     \

@@ -3,7 +3,7 @@
 
 #define POW_INTS MR_SIGNED
 
-/* By squaring; y is not negative.  Wraps. */
+/* Power by squaring; y is not negative. Wraps around. */
 static inline uint64_t int_pow(int64_t x, int64_t y)
 {
     uint64_t power = 1, square = (uint64_t)x;
@@ -48,10 +48,10 @@ static mr_out safe_log(mr_grad *g, mr_out x)
     mr_out zero = mr_scalar_like(g, 0, x);
     mr_out mask = mr_emit(g->s, is_complex ? "NotEqual" : "Greater", x, zero);
     mr_out safe = mr_emit(g->s, "Select", mask, x, mr_ones_like(g, x));
-    return mr_emit(g->s, "Log", safe); /* log 1 is the 0 wanted */
+    return mr_emit(g->s, "Log", safe); /* log 1 is the 0 that is needed */
 }
 
-/* MulNoNan: where dz is 0, so is the gradient, even beside an infinite slope. */
+/* MulNoNan: where dz is 0, the gradient is 0 too, even if the slope is infinite. */
 static void pow_backward(mr_grad *g)
 {
     mr_out x = mr_conj(g, mr_xi(g, 0)), y = mr_conj(g, mr_xi(g, 1)), z = mr_conj(g, mr_yi(g, 0)),

@@ -6,7 +6,7 @@ MR_REDUCER_FLOATS(prod, prod, mr_reduce_narrow, NULL)
 MR_REDUCER(prod, MR_COMPLEXES, 1, a * x)
 MR_REDUCER(prod, MR_INTS, 1, (uint64_t)a * (uint64_t)x)
 
-/* Products of what stands before (after) each element along axis 0. */
+/* Products of the elements before (after) each element along axis 0. */
 static mr_out products_of_others(mr_grad *g, mr_out x, bool after)
 {
     const mr_named_attr attrs[] = {{"exclusive", mr_a_bool(true)}, {"reverse", mr_a_bool(after)}};
@@ -36,8 +36,8 @@ static mr_out kept_axes(mr_grad *g, mr_out folded, mr_out rank)
     return mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(MR_INT32)}), flatten_to_vector(g, where));
 }
 
-/* The derivative by an element is the product of all others, which is right beside zeros too.  The
- * folded axes are brought to the front and made one, so that the products run along axis 0. */
+/* The derivative by an element is the product of all others, which is also right if there are zeros. The folded
+ * axes are moved to the front and merged, so that the products run along axis 0. */
 static void prod_backward(mr_grad *g)
 {
     mr_scope *s = g->s;

@@ -7,7 +7,7 @@
     MR_SIGNED(M, __VA_ARGS__) MR_TYPE_UINT16(M, __VA_ARGS__) MR_TYPE_UINT32(M, __VA_ARGS__)
 #define RANGE_TYPES(M, ...) MR_FLOATS(M, __VA_ARGS__) RANGE_INTS(M, __VA_ARGS__)
 
-/* ---- how long ---- */
+/* ---- the length ---- */
 
 static mr_status *check_direction(bool zero, bool up, bool down)
 {
@@ -62,7 +62,7 @@ static mr_status *range_length(const mr_tensor *start, const mr_tensor *limit,
 
 /* ---- values ---- */
 
-/* By repeated addition in the stored type, as TensorFlow does. */
+/* By repeated addition in the stored type, as in TensorFlow. */
 #define FILL(E, name, number, S, C, ...)                                              \
     static void fill_##name(void *out, int64_t n, const void *start, const void *delta) \
     {                                                                                 \
@@ -91,7 +91,7 @@ typedef void fill_fn(void *out, int64_t n, const void *start, const void *delta)
 static mr_status *run_range(mr_run *r)
 {
     static const char *const names[] = {"start", "limit", "delta"};
-    for (int k = 0; k < 3; k++) /* [1] is a scalar too, by tradition */
+    for (int k = 0; k < 3; k++) /* [1] is accepted as a scalar too, for compatibility */
         if (mr_in(r, k)->n != 1 || mr_in(r, k)->rank > 1)
             return mr_invalid("%s must be a scalar, not shape %s", names[k],
                               MR_TENSOR_SHAPE(mr_in(r, k)));

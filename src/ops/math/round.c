@@ -1,13 +1,13 @@
 /* ops/math/round.c -- Floor, Ceil, Round, Rint, and the tests IsNan, IsInf, IsFinite.
  *
- * The gradient of a step function is zero almost everywhere: none flows. */
+ * The gradient of a step function is zero almost everywhere, so there is none. */
 #include "ops/elementwise.h"
 
 MR_UNARY(floor, MR_FLOATS, floor(x))
 MR_UNARY(ceil, MR_FLOATS, ceil(x))
 MR_UNARY(rint, MR_FLOATS, rint(x)) /* ties to even: the rounding mode is always nearest */
 
-/* Each part by itself: multiplying by I would make NaN of an infinite part. */
+/* Each part separately: multiplying by I would turn an infinite part into NaN. */
 #define RINT_PARTS(E, name, number, S, C, R)                    \
     static void rint_##name##_loop(void *const *p, int64_t n)   \
     {                                                           \

@@ -1,4 +1,4 @@
-/* ops/math/search_sorted.c -- places in sorted rows: LowerBound and UpperBound. */
+/* ops/math/search_sorted.c -- positions in sorted rows: LowerBound and UpperBound. */
 #include "graph/infer.h"
 #include "ops/array/order.h"
 #include "run/run.h"
@@ -10,7 +10,7 @@ typedef struct search {
     bool upper;
 } search;
 
-/* The first place whose element is not below the key, or for the upper bound is above it. */
+/* The first position whose element is not below the key; for the upper bound, the first that is above it. */
 static int64_t place_of(const search *s, const void *row, int64_t n, uint64_t key)
 {
     int64_t low = 0, high = n;
@@ -43,7 +43,7 @@ static void search_part(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* bool and quantized types are ordered as the integers they are stored as. */
+/* bool and quantized types are ordered like the integers they are stored as. */
 static mr_dtype stored_as(mr_dtype t)
 {
     switch (t) {
@@ -69,7 +69,7 @@ static mr_status *run_bound(mr_run *r, bool upper)
                           MR_TENSOR_SHAPE(s.sorted), MR_TENSOR_SHAPE(s.values));
     MR_TRY(mr_run_output(r, 0, 2, s.values->dims, &s.out));
     if (s.out->dtype == MR_INT32 && s.sorted->dims[1] > INT32_MAX)
-        return mr_invalid("sorted rows of %lld elements have places that int32 cannot hold",
+        return mr_invalid("positions in sorted rows of %lld elements do not fit into int32",
                           (long long)s.sorted->dims[1]);
     s.keys = mr_order_of(stored_as((mr_dtype)s.sorted->dtype));
     MR_ENSURE(s.keys);

@@ -1,7 +1,6 @@
 /* ops/math/select.c -- Select and SelectV2: t where the condition holds, e elsewhere.
  *
- * Elements are moved, not computed with, so one loop a size serves all plain types.  Strings and
- * handles are copied one by one. */
+ * Elements are only moved, so one loop per size serves all plain types. Strings and handles are copied one by one. */
 #include "ops/broadcast.h"
 #include "ops/elementwise.h"
 #include "ops/elementwise_accel.h"
@@ -41,7 +40,7 @@ static const mr_each *choose_of(mr_dtype t)
     }
 }
 
-/* Any type, any shapes that broadcast. */
+/* Any type, and any shapes that broadcast. */
 static mr_status *select_objects(mr_run *r)
 {
     mr_tensor *y;
@@ -59,7 +58,7 @@ static mr_status *select_objects(mr_run *r)
     return NULL;
 }
 
-/* The condition's shape is given: that of rows has ones behind it. */
+/* rank and dims are the condition's shape; a condition for rows has trailing ones. */
 static mr_status *select_by_device(mr_run *r, int rank, const int64_t *dims)
 {
     mr_accel_arg args[5 + 4 * MR_ACCEL_DIMS];
@@ -88,7 +87,7 @@ static mr_status *select_v2(mr_run *r)
     return mr_dtype_is_plain(t) ? mr_each_apply(r, choose_of(t)) : select_objects(r);
 }
 
-/* The condition is a vector that chooses whole rows. */
+/* The condition is a vector that selects whole rows. */
 static mr_status *select_rows(mr_run *r)
 {
     const mr_tensor *t = mr_in(r, 1), *e = mr_in(r, 2);
@@ -133,7 +132,7 @@ static mr_status *select_shape(mr_infer *c)
     c->out[0] = data;
     if (cond->rank <= 0)
         return NULL;
-    if (cond->rank == 1 && data->rank != 1) { /* a row each, if it is no element each */
+    if (cond->rank == 1 && data->rank != 1) { /* one per row, unless it is one per element */
         int64_t rows;
         MR_TRY(mr_infer_rank_at_least(c, data, 1, &data));
         if (data->rank < 0)

@@ -1,7 +1,7 @@
 /* ops/math/sigmoid.c -- Sigmoid, its gradient, and Erf. */
 #include "ops/nn/each_same.h"
 
-/* Both sides with an exp that cannot overflow. */
+/* Both signs use an exp that cannot overflow. */
 static inline double sigmoid_d(double x)
 {
     double e = exp(-fabs(x));
@@ -20,7 +20,7 @@ static void sigmoid_backward(mr_grad *g)
     mr_dx(g, "x", mr_emit(g->s, "SigmoidGrad", mr_conj(g, mr_y(g, "y")), mr_dy(g, "y")));
 }
 
-/* Of dy y (1 - y): by y dy (1 - 2 y), by dy y (1 - y). */
+/* The derivatives of dy y (1 - y): by y it is dy (1 - 2 y), by dy it is y (1 - y). */
 static void sigmoid_grad_backward(mr_grad *g)
 {
     mr_out y = mr_conj(g, mr_x(g, "y")), dz = mr_dy(g, "z");

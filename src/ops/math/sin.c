@@ -8,7 +8,7 @@ MR_UNARY_SLOW(cos, MR_DOUBLE_COMPLEX, cos(x))
 MR_UNARY_SLOW(tan, MR_FLOATS_COMPLEX, tan(x))
 MR_UNARY_SLOW(atan, MR_FLOATS_COMPLEX, atan(x))
 
-/* Of integers: as Cast would make an integer of the result. */
+/* For integers: converts the result as Cast does. */
 static int64_t double_to_i64(double v) { return fabs(v) < 0x1p63 ? (int64_t)v : INT64_MIN; }
 MR_UNARY_SLOW(tan, MR_SIGNED, double_to_i64(tan((double)x)))
 MR_UNARY_SLOW(atan, MR_SIGNED, double_to_i64(atan((double)x)))

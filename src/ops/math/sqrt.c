@@ -1,7 +1,7 @@
 /* ops/math/sqrt.c -- Sqrt, Rsqrt, Reciprocal, its old name Inv, and their gradients.
  *
- * The gradient ops take the forward OUTPUT y, conjugated, and give exactly 0 where dy is 0, so that
- * an infinite slope does no harm where nothing flows. */
+ * The gradient ops take the forward OUTPUT y, conjugated, and give exactly 0 where dy is 0, so that an infinite
+ * slope does not produce NaN there. */
 #include "ops/math/integer_div.h"
 #include "ops/nn/each_same.h"
 
@@ -10,7 +10,7 @@ MR_UNARY_SLOW(sqrt, MR_COMPLEXES, sqrt(x))
 MR_UNARY(rsqrt, MR_FLOATS, 1 / sqrt(x))
 MR_UNARY_SLOW(rsqrt, MR_COMPLEXES, 1 / sqrt(x))
 MR_UNARY(reciprocal, MR_FLOATS_COMPLEX, 1 / x)
-MR_UNARY(reciprocal, MR_SIGNED, x == 1 || x == -1 ? x : 0) /* 1 / x, cut towards zero; x is not 0 */
+MR_UNARY(reciprocal, MR_SIGNED, x == 1 || x == -1 ? x : 0) /* 1 / x, truncated towards zero; x is not 0 */
 
 /* In these x is the forward output, y is dy. */
 MR_BINARY(sqrt_grad, MR_FLOATS32, y == 0 ? 0 : (typeof(x))0.5 * y / x)
@@ -37,7 +37,7 @@ static void inv_backward(mr_grad *g) { by_output(g, "InvGrad"); }
 static mr_out emit_product(mr_grad *g, mr_out a, mr_out b) { return mr_emit(g->s, "Mul", a, b); }
 static mr_out scale_by(mr_grad *g, double by, mr_out a) { return emit_product(g, a, mr_scalar_like(g, by, a)); }
 
-/* z = dy / (2 conj(y)): with a = dz / y, by y -conj(a) z, by dy a / 2. */
+/* z = dy / (2 conj(y)): with a = dz / y, the derivative by y is -conj(a) z, by dy it is a / 2. */
 static void sqrt_grad_backward(mr_grad *g)
 {
     mr_out a = mr_emit(g->s, "RealDiv", mr_dyi(g, 0), mr_xi(g, 0));

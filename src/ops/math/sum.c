@@ -6,7 +6,7 @@ MR_REDUCER_FLOATS(sum, sum, mr_reduce_narrow, NULL)
 MR_REDUCER(sum, MR_COMPLEXES, 0, a + x)
 MR_REDUCER(sum, MR_INTS, 0, (uint64_t)a + (uint64_t)x)
 
-/* Means of floats share the loops of sums; of nothing they are 0 / 0. */
+/* Means of floats share the loops of sums; the mean of no elements is 0 / 0. */
 #define MEAN(name, S, Total)                                                                \
     static void mean_##name##_finish(void *out, const void *total, int64_t n, int64_t count) \
     {                                                                                       \
@@ -25,7 +25,7 @@ MR_REDUCER_FLOATS(mean, sum, mean_float_finish, mean_double_finish)
                         mean_##name##_finish);
 MR_COMPLEXES(MEAN_COMPLEX, )
 
-/* Means of integers are cut towards zero; sums have 64 bits.  Of nothing the mean is 0. */
+/* Means of integers are truncated towards zero; sums have 64 bits. The mean of no elements is 0. */
 #define MEAN_INT(name, S, Total)                                                              \
     MR_REDUCE_ADD(, mean_##name##_add, Total, S, (uint64_t)a + (uint64_t)x)                   \
     MR_REDUCE_FOLD(mean_##name##_fold, Total, S, 0, (uint64_t)a + (uint64_t)x)                \
@@ -56,7 +56,7 @@ const mr_reducer *mr_sum_reducer(mr_dtype type)
 
 static void sum_backward(mr_grad *g) { mr_dxi(g, 0, mr_reduce_spread(g, mr_dyi(g, 0))); }
 
-/* Elements behind each mean, as a scalar of dy's type. */
+/* The number of elements per mean, as a scalar of dy's type. */
 static mr_out mean_count(mr_grad *g, mr_out dy)
 {
     const mr_pshape *x = mr_out_shape(mr_xi(g, 0)), *y = mr_out_shape(mr_yi(g, 0));

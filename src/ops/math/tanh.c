@@ -10,7 +10,7 @@ static void tanh_backward(mr_grad *g)
     mr_dx(g, "x", mr_emit(g->s, "TanhGrad", mr_conj(g, mr_y(g, "y")), mr_dy(g, "y")));
 }
 
-/* Of dy (1 - y^2): by y -2 y dy, by dy 1 - y^2. */
+/* The derivatives of dy (1 - y^2): by y it is -2 y dy, by dy it is 1 - y^2. */
 static void tanh_grad_backward(mr_grad *g)
 {
     mr_out y = mr_conj(g, mr_x(g, "y")), dz = mr_dy(g, "z");
