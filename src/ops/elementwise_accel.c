@@ -8,8 +8,9 @@ enum { DIMS = MR_ACCEL_DIMS };
 
 static mr_status *too_many(const mr_run *r, const mr_broadcast *b)
 {
-    return mr_error(MR_UNIMPLEMENTED, "%s on %s: broadcasting these shapes takes %d dimensions, but at most %d are supported", r->node->def->name,
-                    r->step->device->type->name, b->rank, DIMS);
+    return mr_error(MR_UNIMPLEMENTED,
+                    "%s on %s: broadcasting these shapes takes %d dimensions, but at most %d are supported",
+                    r->node->def->name, r->step->device->type->name, b->rank, DIMS);
 }
 
 mr_status *mr_accel_walk(const mr_run *r, const mr_broadcast *b, mr_accel_arg *args, int *n)

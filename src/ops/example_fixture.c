@@ -2,8 +2,8 @@
  *
  * Every input becomes a Const or Placeholder node (a VariableV2 for a reference), so that the op's
  * definition, attr inference and shape function are exercised as by a client; the kernel is then
- * called through mr_eval_node with the tensors themselves.  Of a whole graph (for fuzzing) only the
- * nodes are made, and whoever asked for it runs them in a session. */
+ * called through mr_eval_node with the tensors themselves.  For a whole graph (for fuzzing) only
+ * the nodes are created, and the caller runs them in a session. */
 #include "ops/example_fixture.h"
 
 #include <stdlib.h>

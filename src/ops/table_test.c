@@ -1,7 +1,7 @@
-/* ops/table_test.c -- our op definitions against the list of TensorFlow's (ops.tsv, if at hand).
+/* ops/table_test.c -- our op definitions against the list of TensorFlow's (ops.tsv, if available).
  *
  * Each definition is printed in the notation of that list and compared part by part; named type
- * sets (%S1) are replaced by what they stand for, floats compared as numbers. */
+ * sets (%S1) are replaced by their members, floats compared as numbers. */
 #include "ops/table.h"
 
 #include <stdio.h>

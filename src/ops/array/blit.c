@@ -453,8 +453,8 @@ static mr_status *run_on_device(mr_run *r, plan *p, const mr_blit *b, mr_tensor 
     order_dims(p, b);
     merge_dims(p);
     if (p->rank > DEVICE_DIMS || p->elem > 8 || !kernels[p->elem])
-        return mr_error(MR_UNIMPLEMENTED, "%s on %s cannot move a block of %d dimensions with elements of %zu bytes", r->node->def->name,
-                        r->step->device->type->name, p->rank, p->elem);
+        return mr_error(MR_UNIMPLEMENTED, "%s on %s cannot move a block of %d dimensions with elements of %zu bytes",
+                        r->node->def->name, r->step->device->type->name, p->rank, p->elem);
     for (int i = 0; i < p->rank; i++)
         n *= p->dims[i].n;
     to.i = (p->to - (char *)dst->data) / (int64_t)p->elem;

@@ -126,7 +126,8 @@ static mr_status *run_tile_grad(mr_run *r)
     bool fold[2 * MR_MAX_RANK];
     mr_tensor *out;
     if (!sum)
-        return mr_error(MR_UNIMPLEMENTED, "TileGrad does not support type %s, whose elements cannot be added", mr_dtype_name(x->dtype));
+        return mr_error(MR_UNIMPLEMENTED, "TileGrad does not support type %s, whose elements cannot be added",
+                        mr_dtype_name(x->dtype));
     if (m->rank != 1 || m->n != x->rank || 2 * x->rank > MR_MAX_RANK)
         return mr_invalid("Expected multiples argument to be a vector of length %d but got shape %s", x->rank,
                           MR_TENSOR_SHAPE(m));

@@ -108,8 +108,8 @@ static void read_data(cursor *c, mr_wav *w)
         mr_sv name = take_bytes(c, 4);
         uint32_t size = read_number(c, 4);
         if (!c->st && size > INT32_MAX)
-            note_error(c, mr_invalid("WAV data chunk '%.*s' is too large: %u bytes, but the limit is %d", MR_SV_ARG(name), size,
-                                     INT32_MAX));
+            note_error(c, mr_invalid("WAV data chunk '%.*s' is too large: %u bytes, but the limit is %d",
+                                     MR_SV_ARG(name), size, INT32_MAX));
         if (c->st || !mr_sv_is(name, "data")) {
             take_bytes(c, MR_MIN(size, c->rest.n)); /* the last chunk may be truncated */
             continue;

@@ -73,8 +73,8 @@ static mr_status *give_output(mr_batch_request *q, int i)
     shape.dims[0] = q->rows;
     for (int k = 1; k < q->n_pieces; k++)
         if (p[k].outs[i]->rank != shape.rank || !mr_shape_eq(shape.rank - 1, shape.dims + 1, shape.rank - 1, p[k].outs[i]->dims + 1))
-            return mr_invalid("Output %d has different shapes in two batches of one run: %s and %s", i, MR_TENSOR_SHAPE(p->outs[i]),
-                              MR_TENSOR_SHAPE(p[k].outs[i]));
+            return mr_invalid("Output %d has different shapes in two batches of one run: %s and %s", i,
+                              MR_TENSOR_SHAPE(p->outs[i]), MR_TENSOR_SHAPE(p[k].outs[i]));
     MR_TRY(mr_run_output(q->r, i, shape.rank, shape.dims, &y));
     for (int k = 0; k < q->n_pieces; at += p[k++].outs[i]->n)
         MR_TRY(mr_tensor_try_copy_elements(y, at, p[k].outs[i], 0, p[k].outs[i]->n));
@@ -365,8 +365,8 @@ static mr_status *count_pieces(const mr_batch_options *o, int64_t rows, int64_t 
     if (rows > o->max_rows && !o->split)
         return mr_invalid("Task size %lld is larger than maximum input batch size %lld", (long long)rows, (long long)o->max_rows);
     if (*n > o->max_waiting + 1)
-        return mr_error(MR_UNAVAILABLE, "%lld rows need %lld batches, but at most %lld batches may wait", (long long)rows, (long long)*n,
-                        (long long)o->max_waiting);
+        return mr_error(MR_UNAVAILABLE, "%lld rows need %lld batches, but at most %lld batches may wait",
+                        (long long)rows, (long long)*n, (long long)o->max_waiting);
     return NULL;
 }
 

@@ -259,7 +259,8 @@ static mr_status *cut_rows(asker *a, const mr_tensor *data, const mr_tensor *ind
     for (; a->n < n; a->n++, at += rows) {
         const int64_t *t = a->table + 3 * a->n;
         if (__builtin_sub_overflow(t[2], t[1], &rows) || rows < 0)
-            return mr_invalid("Invalid rows %lld to %lld of a run in the index tensor", (long long)t[1], (long long)t[2]);
+            return mr_invalid("Invalid rows %lld to %lld of a run in the index tensor", (long long)t[1],
+                              (long long)t[2]);
         if (rows > data->dims[0] - at)
             return mr_invalid("Sum of split sizes must not exceed dim0-size of input tensor");
         MR_TRY(mr_tensor_rows(data, at, rows, &a->parts[a->n]));

@@ -86,8 +86,9 @@ static mr_status *joined_shape(const asker *a, mr_shape *shape)
         const mr_tensor *t = a->parts[i];
         if (t->dtype != first->dtype || t->rank != first->rank ||
             !mr_shape_eq(t->rank - 1, t->dims + 1, first->rank - 1, first->dims + 1))
-            return mr_invalid("Cannot join gradients of shapes %s and %s in one batch: they may differ in dimension 0 only", MR_TENSOR_SHAPE(first),
-                              MR_TENSOR_SHAPE(t));
+            return mr_invalid(
+                "Cannot join gradients of shapes %s and %s in one batch: they may differ in dimension 0 only",
+                MR_TENSOR_SHAPE(first), MR_TENSOR_SHAPE(t));
         if (__builtin_add_overflow(shape->dims[0], t->dims[0], &shape->dims[0]))
             return mr_invalid("Gradients of a batch have too many rows");
     }

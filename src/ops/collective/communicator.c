@@ -49,7 +49,8 @@ static mr_status *run_assign(mr_run *r)
     if (!find_member(assignment, device, &part, &place))
         return mr_invalid("device_index %lld is not found in group_assignment", (long long)device);
     if (base + part > INT32_MAX)
-        return mr_invalid("base_key %lld is too large: the key of part %lld does not fit", (long long)base, (long long)part);
+        return mr_invalid("base_key %lld is too large: the key of part %lld does not fit", (long long)base,
+                          (long long)part);
     MR_TRY(mr_run_output(r, 0, 0, NULL, &size));
     MR_TRY(mr_run_output(r, 1, 0, NULL, &key));
     *MR_DATA(int32_t, size) = (int32_t)assignment->dims[1];

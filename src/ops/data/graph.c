@@ -40,7 +40,8 @@ static mr_status *add_input(writing *w, const mr_dataset *d, int i, mr_out *out)
         return add_dataset(w, in, out);
     }
     if (!t || t->dtype == MR_RESOURCE)
-        return mr_error(MR_FAILED_PRECONDITION, "%s dataset depends on a resource, which cannot be stored in a graph", d->kind->name);
+        return mr_error(MR_FAILED_PRECONDITION, "%s dataset depends on a resource, which cannot be stored in a graph",
+                        d->kind->name);
     return add_const(w, t, out);
 }
 
@@ -97,7 +98,8 @@ static mr_status *add_dataset(writing *w, const mr_dataset *d, mr_out *out)
     mr_node *n = mr_imap_get(&w->nodes, (uint64_t)(uintptr_t)d);
     if (!n) {
         if (!d->node)
-            return mr_error(MR_UNIMPLEMENTED, "%s dataset was not created by an op, so it cannot be stored in a graph", d->kind->name);
+            return mr_error(MR_UNIMPLEMENTED, "%s dataset was not created by an op, so it cannot be stored in a graph",
+                            d->kind->name);
         MR_TRY(mr_library_copy(d->graph->library, w->g->library));
         mr_node_builder *b = mr_node_begin(w->g, d->node->def->name, mr_graph_unique_name(w->g, d->node->def->name));
         mr_status *st = add_inputs(w, d, b);

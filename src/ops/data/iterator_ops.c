@@ -60,7 +60,7 @@ static mr_status *make_named_iterator(mr_run *r)
     .sig = "-> handle: resource",                                                                  \
     .attrs = "shared_name: string; container: string; " MR_DATASET_TYPES,                          \
     .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_scalar,                               \
-    .kernels = MR_KERNELS(MR_CPU_ANY(make_named_iterator)), .state_bytes = sizeof(named_state),               \
+    .kernels = MR_KERNELS(MR_CPU_ANY(make_named_iterator)), .state_bytes = sizeof(named_state),    \
     .init = named_init, .deinit = named_deinit,                                                    \
     .examples = MR_EXAMPLES("shared_name=\"i\" container=\"\" " TYPES ": -> shape()",                \
                             "shared_name=\"\" container=\"\" output_types=[float, string] output_shapes=[[2,?], ?]: -> shape()", \

@@ -347,7 +347,9 @@ static mr_status *zip_dataset(mr_run *r)
     for (int i = 0; i < d->n_inputs && n <= MOST_COMPONENTS; i++)
         n += d->inputs[i]->n;
     if (n > MOST_COMPONENTS)
-        return mr_dataset_give(r, d, mr_error(MR_RESOURCE_EXHAUSTED, "Zipped elements would have more than %d components", MOST_COMPONENTS));
+        return mr_dataset_give(
+            r, d,
+            mr_error(MR_RESOURCE_EXHAUSTED, "Zipped elements would have more than %d components", MOST_COMPONENTS));
     int *types = mr_arena_array(&d->arena, int, n + 1);
     const mr_pshape **shapes = mr_arena_array(&d->arena, const mr_pshape *, n + 1);
     n = 0;

@@ -54,7 +54,8 @@ static mr_status *tensor_next(mr_iterator *it, mr_tensor **out, bool *end)
 
 static int64_t cardinality_one(const mr_dataset *d) { return (void)d, 1; }
 
-static const mr_dataset_kind tensor_kind = {"Tensor", sizeof(tensors), sizeof(at), .next = tensor_next, .cardinality = cardinality_one};
+static const mr_dataset_kind tensor_kind = {"Tensor", sizeof(tensors), sizeof(at), .next = tensor_next,
+                                            .cardinality = cardinality_one};
 
 static mr_status *tensor_dataset(mr_run *r)
 {
@@ -105,7 +106,8 @@ static mr_status *slices_next(mr_iterator *it, mr_tensor **out, bool *end)
 
 static int64_t count_rows(const mr_dataset *d) { return ((const tensors *)d)->n; }
 
-static const mr_dataset_kind slices_kind = {"TensorSlice", sizeof(tensors), sizeof(at), .next = slices_next, .cardinality = count_rows};
+static const mr_dataset_kind slices_kind = {"TensorSlice", sizeof(tensors), sizeof(at), .next = slices_next,
+                                            .cardinality = count_rows};
 
 static mr_status *check_rows(mr_run *r)
 {

@@ -227,10 +227,10 @@ MR_OP(CropAndResize,
     static void add_row_##T(const job *j, const float *box, T *image, int64_t i, const float *dy)         \
     {                                                                                                     \
         place y, x;                                                                                       \
-        if (!find_source(j, box[0], box[2], i, j->crop_h, j->h, &y))                                             \
+        if (!find_source(j, box[0], box[2], i, j->crop_h, j->h, &y))                                      \
             return;                                                                                       \
         for (int64_t c = 0; c < j->crop_w; c++, dy += j->ch) {                                            \
-            if (!find_source(j, box[1], box[3], c, j->crop_w, j->w, &x))                                         \
+            if (!find_source(j, box[1], box[3], c, j->crop_w, j->w, &x))                                  \
                 continue;                                                                                 \
             T *top = image + y.lower * j->w * j->ch, *bottom = image + y.upper * j->w * j->ch;            \
             int64_t a = x.lower * j->ch, b = x.upper * j->ch;                                             \
@@ -349,7 +349,8 @@ static void add_boxes(void *ctx, int64_t begin, int64_t end)
         place y, x;
         for (int64_t i = 0; i < j->crop_h * j->crop_w; i++) {
             int64_t row = i / j->crop_w, col = i % j->crop_w;
-            if (!find_source(j, box[0], box[2], row, j->crop_h, j->h, &y) || !find_source(j, box[1], box[3], col, j->crop_w, j->w, &x))
+            if (!find_source(j, box[0], box[2], row, j->crop_h, j->h, &y) ||
+                !find_source(j, box[1], box[3], col, j->crop_w, j->w, &x))
                 continue;
             pixel_slopes(j, image, y, x, j->grads + (b * j->crop_h * j->crop_w + i) * j->ch, &down, &right);
             add_to_box_ends(row, j->crop_h, j->h, down, &out[0], &out[2]);

@@ -65,7 +65,8 @@ static void draw_images(void *ctx, int64_t begin, int64_t end)
     const job *j = ctx;
     for (int64_t b = begin; b < end; b++)
         for (int64_t i = 0; i < j->n_boxes; i++)
-            draw_box(j, j->out + b * j->height * j->width * j->channels, j->boxes + (b * j->n_boxes + i) * 4, color_of(j, i));
+            draw_box(j, j->out + b * j->height * j->width * j->channels, j->boxes + (b * j->n_boxes + i) * 4,
+                     color_of(j, i));
 }
 
 static mr_status *check_inputs(const mr_run *r, job *j)

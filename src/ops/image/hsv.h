@@ -22,7 +22,7 @@
         hsv[1] = v > 0 ? range / v : 0;                                                          \
         hsv[2] = v;                                                                              \
     }                                                                                            \
-    /* How much of a part is there: 1 around its own corner of the circle, 0 opposite. */        \
+    /* The amount of a component: 1 around its own corner of the circle, 0 opposite. */          \
     static inline T mr_ramp_##name(T x) { return x < 0 ? 0 : x > 1 ? 1 : x; }                    \
     static inline void mr_hsv_to_rgb_##name(const T *hsv, T *rgb)                                \
     {                                                                                            \

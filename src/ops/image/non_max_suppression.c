@@ -69,7 +69,8 @@ static mr_status *put_vector(mr_run *r, int i, int64_t n, mr_dtype type, const v
     return NULL;
 }
 
-static mr_status *put_outputs(mr_run *r, const outputs *o, int64_t limit, const int32_t *indices, const float *scores, int64_t n)
+static mr_status *put_outputs(mr_run *r, const outputs *o, int64_t limit, const int32_t *indices, const float *scores,
+                              int64_t n)
 {
     int64_t room = o->pad ? limit : n;
     mr_tensor *valid;

@@ -1,4 +1,4 @@
-/* ops/image/png.h -- what reading and writing PNG share.
+/* ops/image/png.h -- the parts of the PNG format that reading and writing share.
  *
  * A file is a signature and chunks:
  *

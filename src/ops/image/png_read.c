@@ -333,7 +333,10 @@ typedef struct pass { /* the pixels of a pass: from x0, y0 on, every dx-th of ev
 static const pass whole[] = {{0, 0, 1, 1}};
 static const pass adam7[] = {{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}};
 
-static int64_t count_in_pass(int64_t size, int64_t first, int64_t step) { return size > first ? (size - first + step - 1) / step : 0; }
+static int64_t count_in_pass(int64_t size, int64_t first, int64_t step)
+{
+    return size > first ? (size - first + step - 1) / step : 0;
+}
 
 static size_t row_bytes(const reader *p, int64_t width)
 {

@@ -127,7 +127,8 @@ static int choose_filter(const writer *w)
             continue;
         uint8_t *out = filtered_row(w, f);
         for (size_t i = 0; i < w->row_bytes; i++)
-            out[i] = (uint8_t)(x[i] - predict_byte(f, x[(ptrdiff_t)i - (ptrdiff_t)w->step], up[i], up[(ptrdiff_t)i - (ptrdiff_t)w->step]));
+            out[i] = (uint8_t)(x[i] - predict_byte(f, x[(ptrdiff_t)i - (ptrdiff_t)w->step], up[i],
+                                                   up[(ptrdiff_t)i - (ptrdiff_t)w->step]));
         uint64_t sum = sum_magnitudes(out, w->row_bytes);
         if (sum < best_sum)
             best_sum = sum, best = f;
@@ -204,8 +205,8 @@ mr_status *mr_png_encode(const mr_png_image *image, mr_str *out)
     MR_ASSERT(image->channels >= 1 && image->channels <= MOST_CHANNELS && (image->bits == 8 || image->bits == 16));
     int64_t samples;
     if (image->width <= 0 || image->height <= 0 || image->width > 1000000 || image->height > 1000000)
-        return mr_error(MR_INTERNAL, "PNG encoding failed: cannot encode an image of %lld by %lld pixels", (long long)image->width,
-                        (long long)image->height);
+        return mr_error(MR_INTERNAL, "PNG encoding failed: cannot encode an image of %lld by %lld pixels",
+                        (long long)image->width, (long long)image->height);
     if (!mr_i64_mul(image->width, image->channels, &samples) || samples > INT_MAX / 2)
         return mr_invalid("image too wide to encode");
     writer *w = mr_new(writer);

@@ -255,8 +255,8 @@ static mr_status *infer_sample_box(mr_infer *c)
     "aspect_ratio_range: list(float) = [0.75, 1.33]; area_range: list(float) = [0.05, 1]; max_attempts: int = 100; " \
     "use_image_if_no_bounding_boxes: bool = false"
 #define COMMON                                                                                                     \
-    .shape = infer_sample_box, .kernels = MR_KERNELS(MR_CPU_ONE(run_sample_box, SIZE_TYPES)), .state_bytes = sizeof(state), .init = init_sample_box,  \
-    .deinit = deinit_sample_box
+    .shape = infer_sample_box, .kernels = MR_KERNELS(MR_CPU_ONE(run_sample_box, SIZE_TYPES)),                      \
+    .state_bytes = sizeof(state), .init = init_sample_box, .deinit = deinit_sample_box
 /* An area and an aspect ratio that allow only one crop. */
 #define WHOLE "area_range=[1,1] aspect_ratio_range=[1,1]"
 

@@ -649,7 +649,7 @@ static mr_status *restore_shape(mr_infer *c)
     .sig = "reader_handle: " handle " ->", .shape = check_handles,                       \
     .kernels = MR_KERNELS(MR_CPU_ASYNC(reset_op))
 #define SAVE(handle)                                                                    \
-    .sig = "reader_handle: " handle " -> state: string", .shape = infer_scalars,               \
+    .sig = "reader_handle: " handle " -> state: string", .shape = infer_scalars,        \
     .kernels = MR_KERNELS(MR_CPU_ASYNC(save_op))
 #define RESTORE(handle)                                                                 \
     .sig = "reader_handle: " handle ", state: string ->", .shape = restore_shape,        \

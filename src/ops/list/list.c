@@ -323,7 +323,8 @@ static mr_status *place_elements(mr_pb_reader *p, uint64_t n_missing, const mr_v
         uint64_t gap = k < n_missing ? mr_pb_raw_varint(p) : (uint64_t)l->e.n;
         if (gap > (uint64_t)l->e.n || gap < (uint64_t)at || gap - (uint64_t)at > (uint64_t)(d->tensors.n - next) ||
             (k < n_missing && gap == (uint64_t)l->e.n))
-            return mr_invalid("Invalid list of tensors: index %llu of a missing element, but the list has %d elements", (unsigned long long)gap, l->e.n);
+            return mr_invalid("Invalid list of tensors: index %llu of a missing element, but the list has %d elements",
+                              (unsigned long long)gap, l->e.n);
         for (; (uint64_t)at < gap; at++)
             l->e.p[at] = mr_tensor_ref(d->tensors.p[next++]);
         at++;

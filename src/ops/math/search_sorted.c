@@ -91,7 +91,7 @@ static mr_status *infer_bound(mr_infer *c)
     MR_REALS(M, __VA_ARGS__) MR_TYPE_BOOL(M, __VA_ARGS__) MR_QUANTIZED(M, __VA_ARGS__)
 #define BOUND(fn)                                                                          \
     .sig = "sorted_inputs: T, values: T -> output: out_type",                              \
-    .attrs = "T: type; out_type: {int32, int64} = DT_INT32", .shape = infer_bound,               \
+    .attrs = "T: type; out_type: {int32, int64} = DT_INT32", .shape = infer_bound,         \
     .kernels = MR_KERNELS(MR_CPU_ONE(fn, TYPES))
 
 MR_OP(LowerBound,

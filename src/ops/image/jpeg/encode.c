@@ -21,8 +21,9 @@ static void put_xmp(work *w)
     if (w->what->xmp.n == 0)
         return;
     if (n > 65533) /* a marker's length has 16 bits and includes itself */
-        mr_jpeg_leave((j_common_ptr)&w->info, mr_error(MR_INTERNAL, "JPEG encoding failed: xmp_metadata has %zu bytes, which does "
-                                                                    "not fit", w->what->xmp.n));
+        mr_jpeg_leave((j_common_ptr)&w->info, mr_error(MR_INTERNAL,
+                                                       "JPEG encoding failed: xmp_metadata of %zu bytes is too long",
+                                                       w->what->xmp.n));
     w->packet = mr_alloc(n);
     memcpy(w->packet, name, sizeof(name));
     memcpy(w->packet + sizeof(name), w->what->xmp.p, w->what->xmp.n);
@@ -69,8 +70,8 @@ mr_status *mr_jpeg_encode(const mr_jpeg_writing *what, mr_str *out)
 {
     if (what->width <= 0 || what->height <= 0 || what->width > JPEG_MAX_DIMENSION || what->height > JPEG_MAX_DIMENSION ||
         what->width * what->height >= (int64_t)1 << 29)
-        return mr_error(MR_INTERNAL, "JPEG encoding failed: cannot encode an image of %lld by %lld pixels", (long long)what->height,
-                        (long long)what->width);
+        return mr_error(MR_INTERNAL, "JPEG encoding failed: cannot encode an image of %lld by %lld pixels",
+                        (long long)what->height, (long long)what->width);
     work *w = mr_new(work);
     mr_jpeg_errors_init(&w->errors);
     w->info.err = &w->errors.base;
