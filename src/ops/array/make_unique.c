@@ -20,7 +20,8 @@ static mr_status *run_make_unique(mr_run *r)
     if (x->rank != 2)
         return mr_invalid("input must be a matrix, got shape %s", MR_TENSOR_SHAPE(x));
     if (x->dims[1] > 1 << 23)
-        return mr_invalid("%lld columns are more than the bits of a float can tell apart", (long long)x->dims[1]);
+        return mr_invalid("%lld columns are too many: their numbers do not fit into the bits of a float",
+                          (long long)x->dims[1]);
     while (mask < (uint64_t)x->dims[1])
         mask *= 2;
     MR_TRY(mr_run_output(r, 0, 2, x->dims, &y));

@@ -150,7 +150,7 @@ static mr_status *select_k(mr_run *r, int64_t k)
         return mr_invalid("input must have at least k columns. Had %lld, needed %lld",
                           (long long)s.n, (long long)s.k);
     if (s.n > INT32_MAX)
-        return mr_invalid("rows of %lld elements have indices that int32 cannot hold",
+        return mr_invalid("the indices of rows of %lld elements do not fit into int32",
                           (long long)s.n);
     mr_shape_set(&shape, x->rank, x->dims);
     shape.dims[x->rank - 1] = s.k;

@@ -459,7 +459,7 @@ static mr_status *read_queue(mr_batching *s, const mr_node *n)
     if (s->named.is_private || queue.n == 0)
         return NULL;
     if (memchr(queue.p, '\0', queue.n))
-        return mr_invalid("batching_queue holds a NUL");
+        return mr_invalid("batching_queue contains a NUL byte");
     char *name = mr_printf("%s//%.*s", s->named.name, MR_SV_ARG(queue));
     mr_free(s->named.name);
     s->named.name = name;
@@ -479,8 +479,9 @@ mr_status *mr_batching_init(mr_batching *s, mr_make *m, const mr_object_type *ty
     MR_TRY(mr_node_get_int(m->node, "batch_timeout_micros", &timeout_us));
     MR_TRY(mr_node_get_int(m->node, "max_enqueued_batches", &o->max_waiting));
     if (o->max_rows < 1 || timeout_us < 0)
-        return mr_invalid("%s: max_batch_size %lld and batch_timeout_micros %lld", m->node->def->name, (long long)o->max_rows,
-                          (long long)timeout_us);
+        return mr_invalid(
+            "%s: max_batch_size must be positive (got %lld) and batch_timeout_micros not negative (got %lld)",
+            m->node->def->name, (long long)o->max_rows, (long long)timeout_us);
     o->timeout_ns = MR_MIN(timeout_us, INT64_MAX / 4000) * 1000;
     o->n_turns = MR_MAX(o->n_turns, 1);
     o->max_waiting = MR_MIN(MR_MAX(o->max_waiting, 1), 1 << 20);

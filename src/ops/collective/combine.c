@@ -173,5 +173,5 @@ mr_status *mr_collective_combine(const mr_collective_call *call, int64_t n,
     case MR_BROADCAST: return broadcast_source(n, in, out);
     case MR_ALL_TO_ALL: return all_to_all(n, in, out);
     }
-    return mr_error(MR_INTERNAL, "no such collective: %d", (int)call->kind);
+    return mr_error(MR_INTERNAL, "unknown kind of collective: %d", (int)call->kind);
 }

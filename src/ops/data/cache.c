@@ -218,7 +218,7 @@ static mr_status *make_cache(mr_run *r, memory *m)
     if (st)
         return st;
     if (memchr(path.p, '\0', path.n))
-        st = mr_invalid("filename holds a NUL");
+        st = mr_invalid("filename contains a NUL byte");
     d->memory = m;
     d->prefix = mr_arena_strndup(&d->base.arena, path.p, path.n);
     return mr_dataset_give(r, d, st);

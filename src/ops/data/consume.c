@@ -103,7 +103,7 @@ static mr_status *read_names(mr_run *r, mr_sv *path, mr_compression *c)
         return mr_invalid("filename and compression_type must be scalars");
     *path = mr_tensor_str_at(mr_in(r, 1), 0);
     if (memchr(path->p, '\0', path->n))
-        return mr_invalid("filename holds a NUL");
+        return mr_invalid("filename contains a NUL byte");
     if (!mr_compression_parse(mr_tensor_str_at(mr_in(r, 2), 0), c))
         return mr_invalid("Unsupported compression_type.");
     return NULL;

@@ -186,7 +186,7 @@ static mr_status *make_counted_iterator(mr_run *r)
 
 #define ANONYMOUS                                                                                     \
     .attrs = MR_DATASET_TYPES, .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_shape_scalar,       \
-    .kernels = MR_KERNELS(MR_CPU_ANY(make_anonymous_iterator)), .state_bytes = sizeof(mr_dataset_state),            \
+    .kernels = MR_KERNELS(MR_CPU_ANY(make_anonymous_iterator)), .state_bytes = sizeof(mr_dataset_state), \
     .init = mr_dataset_init, .deinit = mr_dataset_deinit
 
 MR_OP(AnonymousIterator, .doc = "an iterator that only its handle leads to", .sig = "-> handle: resource", ANONYMOUS,

@@ -20,7 +20,7 @@ static mr_status *open_next(reading *p, const files *d)
 {
     mr_sv name = mr_tensor_str_at(d->names, p->file);
     if (memchr(name.p, '\0', name.n))
-        return mr_invalid("A file name has a NUL byte inside");
+        return mr_invalid("A file name contains a NUL byte");
     char *path = mr_strndup(name.p, name.n);
     mr_status *st = mr_lmdb_open(path, &p->open);
     mr_free(path);

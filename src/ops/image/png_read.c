@@ -93,7 +93,7 @@ static mr_status *read_header(reader *p)
     p->height = mr_png_u32(p->next.data.p + 4);
     p->depth = d[8], p->type = d[9], p->interlaced = d[12];
     if (p->width == 0 || p->height == 0 || p->width > MAX_SIDE || p->height > MAX_SIDE)
-        return mr_invalid("Invalid PNG. Failed to initialize decoder: an image of %lld by %lld pixels",
+        return mr_invalid("Invalid PNG. Failed to initialize decoder: invalid size of %lld by %lld pixels",
                           (long long)p->width, (long long)p->height);
     if (!depth_fits(p->type, p->depth) || d[10] != 0 || d[11] != 0 || p->interlaced > 1)
         return bad_png("an unknown kind of pixels");

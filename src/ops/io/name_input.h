@@ -21,7 +21,7 @@ static inline mr_status *mr_in_path_at(const mr_run *r, int i, const char *what,
 {
     mr_sv s = mr_tensor_str_at(mr_in(r, i), 0);
     if (s.n > 0 && memchr(s.p, 0, s.n))
-        return mr_invalid("%s has a NUL byte inside", what);
+        return mr_invalid("%s contains a NUL byte", what);
     *out = mr_strndup(s.p, s.n);
     return NULL;
 }

@@ -506,7 +506,7 @@ static mr_status *n_records(mr_run *r) { return count_op(r, false); }
 static mr_status *n_works(mr_run *r) { return count_op(r, true); }
 
 #define LOOK(handle, what, kernel)                                              \
-    .sig = "reader_handle: " handle " -> " what ": int64", .shape = infer_scalars,     \
+    .sig = "reader_handle: " handle " -> " what ": int64", .shape = infer_scalars, \
     .kernels = MR_KERNELS(MR_CPU_ANY(kernel))
 #define READ_ONE FILLED "ReaderReadV2: r, q; "
 #define OLD_READ_ONE OLD_FILLED "ReaderRead: r, q; "

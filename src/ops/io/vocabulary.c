@@ -13,7 +13,7 @@ static mr_status *get_count(const mr_make *m, const char *attr, int64_t min, int
     MR_TRY(mr_node_get_int(m->node, attr, out));
     return *out >= min && *out <= INT64_MAX / 4
                ? NULL
-               : mr_invalid("%s is %lld", attr, (long long)*out);
+               : mr_invalid("%s is out of range: %lld", attr, (long long)*out);
 }
 
 static mr_status *init_vocabulary(mr_make *m, void *p)

@@ -204,7 +204,7 @@ static mr_status *join_parts(mr_run *r, const parts *p, const mr_pshape *each)
         if (!mr_shape_eq(t->rank - 1, t->dims + 1, each->rank - 1, each->dims + 1))
             return mr_invalid("Tried to concat tensors with unequal shapes: %s and %s", MR_TENSOR_SHAPE(t), MR_PSHAPE_TEXT(each));
         if (!mr_i64_add(rows, t->dims[0], &rows))
-            return mr_invalid("Concat of too many rows");
+            return mr_invalid("The concatenated list has too many rows");
         MR_DATA(int64_t, lengths)[i] = t->dims[0];
     }
     shape.dims[0] = rows;
