@@ -206,7 +206,7 @@ mr_status *mr_example_compare(const mr_example_value *expected, const mr_tensor 
 
 static mr_status *bad_attr(const mr_example_attr *attr, const char *kind)
 {
-    return mr_invalid("attr %.*s: %.*s is not a %s", MR_SV_ARG(attr->name), MR_SV_ARG(attr->text),
+    return mr_invalid("attr %.*s: %.*s is not a valid %s", MR_SV_ARG(attr->name), MR_SV_ARG(attr->text),
                       kind);
 }
 

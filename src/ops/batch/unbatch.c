@@ -340,5 +340,5 @@ MR_OP(Unbatch,
         "timeout_micros=1000: [1], [[1, 0, 1]], [1] -> !INVALID_ARGUMENT id should be scalar",
         "timeout_micros=1000: 1, [[1, 0, 1]], 1 -> !INVALID_ARGUMENT at least rank 1",
         "timeout_micros=1000: [1], [[1, 0, 2]], 1 -> !INVALID_ARGUMENT Sum of split sizes",
-        "timeout_micros=1000: [1], [[1, 2, 1]], 1 -> !INVALID_ARGUMENT Rows 2 to 1"),
+        "timeout_micros=1000: [1], [[1, 2, 1]], 1 -> !INVALID_ARGUMENT rows 2 to 1"),
     .state_bytes = sizeof(state), .init = init_unbatch, .deinit = deinit_unbatch);
