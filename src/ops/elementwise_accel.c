@@ -1,5 +1,5 @@
-/* ops/elementwise_accel.c -- element-wise ops on an accelerator: one kernel per op, which walks its inputs where
- * shapes differ. */
+/* ops/elementwise_accel.c -- element-wise ops on an accelerator: each has a kernel for equal shapes, and one that walks
+ * its inputs where shapes differ. */
 #include "ops/elementwise_accel.h"
 
 #include "ops/elementwise.h"

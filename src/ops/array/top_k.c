@@ -296,7 +296,7 @@ typedef struct nth {
     const mr_run *run;
     const mr_tensor *x;
     mr_tensor *out;
-    int64_t n, at; /* the length of a row, and the rank of the element to find */
+    int64_t n, at; /* the length of a row, and the position of the wanted element in sorted order */
     mr_order_fn *keys;
     bool *failed;
 } nth;

@@ -52,9 +52,10 @@ static void fill_bank(bank *b, const state *s, double rate)
     }
 }
 
-/* If the limits reach beyond the spectrogram, all bands are zero, as in TensorFlow. */
+/* Sums the bins of one frame into bands; all bins between the limits must exist. */
 static void gather_bands(const bank *b, const float *bins, double *bands)
 {
+    MR_ASSERT(b->last < b->n_bins);
     for (int64_t k = 0; k < b->n_bands; k++)
         bands[k] = 0;
     for (int64_t i = b->first; i <= b->last; i++) {
@@ -75,6 +76,7 @@ typedef struct job {
     double *bands, *cosines;
 } job;
 
+/* If the limits reach beyond the spectrogram, the coefficients are zero, as in TensorFlow. */
 static void make_frame(const job *j, const float *bins, float *out)
 {
     int64_t n = j->bank.n_bands;

@@ -18,7 +18,7 @@ mr_status *mr_alarm_init(mr_alarm *a, const mr_alarm_kind *kind, mr_object *owne
     return the_timers ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "Cannot start the thread for the timers of batches");
 }
 
-/* A stopped alarm stays stopped: after this function held the lock, the callback does nothing. */
+/* A stopped alarm stays stopped: a callback that takes the lock later does not set it again. */
 void mr_alarm_deinit(mr_alarm *a)
 {
     if (!a->timers)

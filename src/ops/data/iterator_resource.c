@@ -133,7 +133,7 @@ mr_status *mr_nameless_handle(mr_run *r, mr_object *o, mr_tensor **out)
  * the object itself and its name, and drops the name with the device's resources. */
 typedef struct deleter {
     mr_object base;
-    mr_later *later; /* set to over when the device is gone */
+    mr_later *later; /* if it is over, the device is gone */
     mr_handle *handle;
 } deleter;
 

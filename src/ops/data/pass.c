@@ -9,7 +9,7 @@
 
 typedef struct pass {
     mr_dataset base;
-    int64_t n;       /* the number of ops that have one */
+    int64_t n;       /* the numeric argument, for ops that have one */
     mr_sv options;   /* serialized Options, of OptionsDataset */
     bool has_options;
 } pass;

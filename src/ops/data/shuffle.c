@@ -96,7 +96,7 @@ static mr_status *fill_one(shuffling *s, const shuffle *d)
     return NULL;
 }
 
-/* Fills the buffer; TensorFlow fills it across epochs too. */
+/* Fills the buffer across epochs, as TensorFlow does; elements are given from the oldest epoch that has any. */
 static mr_status *fill_buffer(shuffling *s, const shuffle *d)
 {
     while (!s->ended && s->n < d->buffer) {

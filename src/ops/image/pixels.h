@@ -17,7 +17,7 @@ mr_status *mr_pixels_out(mr_run *r, int i, mr_dtype type, int rank, const int64_
 mr_status *mr_in_scalar_float(const mr_run *r, int i, const char *what, float *out); /* float or half */
 mr_status *mr_in_int32_vector(const mr_run *r, int i, const char *what, int n, const int32_t **out);
 
-/* Checks images: rank >= 3, the last dimension is 3 if `rgb`; the second is the shape function, with output 0 like
+/* Images have a rank of at least 3, and 3 channels if `rgb`. mr_shape_images is the shape function: output 0 is like
  * input 0. */
 mr_status *mr_check_images(const mr_tensor *t, bool rgb);
 mr_status *mr_shape_images(mr_infer *c);

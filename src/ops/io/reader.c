@@ -197,7 +197,7 @@ static void go_on_in_thread(mr_blocking_work *b, bool cancelled)
     go_on(u);
 }
 
-/* A wait has ended. The thread that began it continues by itself if it is still in wait_ended, so that works
+/* A wait has ended. The thread that began it continues by itself if it has not called wait_ended yet, so that works
  * without a record do not pile up on the stack; any other thread must not wait for files. */
 static void wait_came(use *u, mr_status *st)
 {

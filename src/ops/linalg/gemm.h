@@ -20,8 +20,8 @@ typedef struct mr_gemm {
 
 /* True if products of this type are supported (half and bfloat16: through float, in mr_gemm_batch). */
 bool mr_gemm_has(mr_dtype type);
-/* n_batch products of this kind: A of product i begins at element a_at(ctx, i), B at b_at(ctx, i), C at i m n; also
- * for half and bfloat16. a_n and b_n are the numbers of elements of a and b. */
+/* n_batch products of this kind: A of product i begins at element at(ctx, 0, i), B at at(ctx, 1, i), C at i m n;
+ * also for half and bfloat16. a_n and b_n are the numbers of elements of a and b. */
 typedef struct mr_gemm_batch {
     mr_gemm one;
     int64_t n_batch;
