@@ -104,12 +104,12 @@ mr_status *mr_avg_pool_grad_infer(mr_infer *c, int spatial)
 
 /* ---- ops ---- */
 
-static mr_status *infer(mr_infer *c) { return mr_pool_infer(c, 2); }
+static mr_status *infer_avg_pool(mr_infer *c) { return mr_pool_infer(c, 2); }
 static mr_status *infer_grad(mr_infer *c) { return mr_avg_pool_grad_infer(c, 2); }
 
 #define GRAD_ATTRS "ksize strides padding data_format"
 
-static void backward(mr_grad *g)
+static void avg_pool_backward(mr_grad *g)
 {
     mr_dxi(g, 0, mr_emit_like(g, "AvgPoolGrad", GRAD_ATTRS,
                               MR_OUTS(mr_shape_of(g, mr_xi(g, 0)), mr_dyi(g, 0))));
@@ -128,8 +128,8 @@ MR_OP(AvgPool,
     .doc         = "the mean of each window; padding does not count",
     .sig         = "value: T -> output: T",
     .attrs       = ATTRS,
-    .shape       = infer,
-    .grad        = backward,
+    .shape       = infer_avg_pool,
+    .grad        = avg_pool_backward,
     .kernels     = MR_KERNELS(MR_CPU_ONE(mr_avg_pool_kernel, MR_FLOATS) MR_GPU(mr_avg_pool_kernel, FLOAT)),
     .state_bytes = sizeof(mr_window),
     .init        = mr_avg_pool2d_init,

@@ -65,8 +65,8 @@ static void pass_deinit(pass *p)
     mr_tensor_unref(p->sums);
 }
 
-static const float *in(const pass *p, int i) { return p->in[i].t->data; }
-static float *out(const pass *p, int i) { return p->out[i].t->data; }
+static const float *input_data(const pass *p, int i) { return p->in[i].t->data; }
+static float *output_data(const pass *p, int i) { return p->out[i].t->data; }
 
 static mr_status *check_inputs(mr_run *r, const mr_norm *s, int64_t *channels)
 {
@@ -99,32 +99,32 @@ static mr_status *open_operands(pass *p, int64_t channels)
 }
 
 /* Mean and variance of the batch, to the reserves. */
-static mr_status *measure(pass *p)
+static mr_status *measure_batch(pass *p)
 {
     int64_t channels = p->c.channels;
     double m = (double)(p->c.batch * p->c.pixels), *sums = p->sums->data;
     float *mean = p->shift->data;
-    MR_TRY(mr_channels_sum(p->r, &p->c, in(p, X), sums));
+    MR_TRY(mr_channels_sum(p->r, &p->c, input_data(p, X), sums));
     for (int64_t i = 0; i < channels; i++)
-        mean[i] = out(p, RESERVE_MEAN)[i] = (float)(sums[i] / m);
+        mean[i] = output_data(p, RESERVE_MEAN)[i] = (float)(sums[i] / m);
     mr_channels_spread(&p->c, mean);
-    MR_TRY(mr_channels_squares(p->r, &p->c, in(p, X), mean, sums));
+    MR_TRY(mr_channels_squares(p->r, &p->c, input_data(p, X), mean, sums));
     for (int64_t i = 0; i < channels; i++)
-        out(p, RESERVE_VARIANCE)[i] = (float)(sums[i] / m);
+        output_data(p, RESERVE_VARIANCE)[i] = (float)(sums[i] / m);
     return NULL;
 }
 
 /* What the batch adds to the running mean and variance. */
-static void blend(pass *p)
+static void update_running_stats(pass *p)
 {
     double m = (double)(p->c.batch * p->c.pixels), bessel = m / fmax(m - 1, 1);
     float f = p->s->factor;
     for (int64_t i = 0; i < p->c.channels; i++) {
-        float mean = out(p, RESERVE_MEAN)[i];
-        float variance = (float)((double)out(p, RESERVE_VARIANCE)[i] * bessel);
-        out(p, BATCH_MEAN)[i] = f == 1.0f ? mean : (1 - f) * in(p, MEAN)[i] + f * mean;
-        out(p, BATCH_VARIANCE)[i] =
-            f == 1.0f ? variance : (1 - f) * in(p, VARIANCE)[i] + f * variance;
+        float mean = output_data(p, RESERVE_MEAN)[i];
+        float variance = (float)((double)output_data(p, RESERVE_VARIANCE)[i] * bessel);
+        output_data(p, BATCH_MEAN)[i] = f == 1.0f ? mean : (1 - f) * input_data(p, MEAN)[i] + f * mean;
+        output_data(p, BATCH_VARIANCE)[i] =
+            f == 1.0f ? variance : (1 - f) * input_data(p, VARIANCE)[i] + f * variance;
     }
 }
 
@@ -133,32 +133,32 @@ static void copy_given(pass *p, int64_t channels)
     size_t bytes = (size_t)channels * sizeof(float);
     for (int i = BATCH_MEAN; i < N_OUT; i++) {
         bool is_mean = i == BATCH_MEAN || i == RESERVE_MEAN;
-        memcpy(out(p, i), in(p, is_mean ? MEAN : VARIANCE), bytes);
+        memcpy(output_data(p, i), input_data(p, is_mean ? MEAN : VARIANCE), bytes);
     }
 }
 
 /* y = (x - mean) scale / sqrt(variance + epsilon) + offset */
-static void normalise(pass *p)
+static void normalise_batch(pass *p)
 {
     float *shift = p->shift->data, *scale = p->scale->data, *offset = p->offset->data;
     for (int64_t i = 0; i < p->c.channels; i++) {
-        shift[i] = out(p, RESERVE_MEAN)[i];
-        scale[i] = in(p, SCALE)[i] / sqrtf(out(p, RESERVE_VARIANCE)[i] + p->s->epsilon);
-        offset[i] = in(p, OFFSET)[i];
+        shift[i] = output_data(p, RESERVE_MEAN)[i];
+        scale[i] = input_data(p, SCALE)[i] / sqrtf(output_data(p, RESERVE_VARIANCE)[i] + p->s->epsilon);
+        offset[i] = input_data(p, OFFSET)[i];
     }
     mr_channels_spread(&p->c, shift);
     mr_channels_spread(&p->c, scale);
     mr_channels_spread(&p->c, offset);
-    mr_channels_scale(p->r, &p->c, in(p, X), shift, scale, offset, out(p, Y));
+    mr_channels_scale(p->r, &p->c, input_data(p, X), shift, scale, offset, output_data(p, Y));
 }
 
-static mr_status *compute(pass *p, int64_t channels)
+static mr_status *compute_norm(pass *p, int64_t channels)
 {
     mr_run *r = p->r;
     if (p->s->training && mr_in(r, X)->n == 0) { /* the mean of nothing */
         for (int i = BATCH_MEAN; i < N_OUT; i++)
             for (int64_t k = 0; k < channels; k++)
-                out(p, i)[k] = NAN;
+                output_data(p, i)[k] = NAN;
         return NULL;
     }
     if (!p->s->training)
@@ -171,10 +171,10 @@ static mr_status *compute(pass *p, int64_t channels)
     MR_TRY(mr_channels_numbers(r, &p->c, &p->offset));
     MR_TRY(mr_run_temp(r, MR_DOUBLE, 2, (const int64_t[]){2, channels}, &p->sums));
     if (p->s->training) {
-        MR_TRY(measure(p));
-        blend(p);
+        MR_TRY(measure_batch(p));
+        update_running_stats(p);
     }
-    normalise(p);
+    normalise_batch(p);
     return NULL;
 }
 
@@ -185,7 +185,7 @@ static mr_status *batch_norm(mr_run *r)
     mr_status *st = NULL;
     MR_GO(check_inputs(r, p.s, &channels));
     MR_GO(open_operands(&p, channels));
-    MR_GO(compute(&p, channels));
+    MR_GO(compute_norm(&p, channels));
     for (int i = 0; i < N_OUT; i++)
         mr_wide_store(r, i, &p.out[i]);
 out:
@@ -220,7 +220,7 @@ mr_status *mr_norm_infer(mr_infer *c, const mr_pshape *x, int first, int last,
     return NULL;
 }
 
-static mr_status *infer(mr_infer *c)
+static mr_status *infer_batch_norm(mr_infer *c)
 {
     bool training;
     const mr_pshape *vector;
@@ -234,14 +234,14 @@ static mr_status *infer(mr_infer *c)
 /* ---- gradients: of y alone; the other outputs are statistics ---- */
 
 /* The gradient ops know vectors of float only. */
-static mr_out as(mr_grad *g, mr_dtype to, mr_out v)
+static mr_out cast_to(mr_grad *g, mr_dtype to, mr_out v)
 {
     if (!mr_scope_ok(g->s) || mr_dtype_base(mr_out_type(v)) == to)
         return v;
     return mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(to)}), v);
 }
 
-static void backward(mr_grad *g, const char *op, bool reserve_3)
+static void batch_norm_backward(mr_grad *g, const char *op, bool reserve_3)
 {
     bool training = false;
     mr_status *st = mr_node_get_bool(g->node, "is_training", &training);
@@ -252,19 +252,19 @@ static void backward(mr_grad *g, const char *op, bool reserve_3)
     mr_dtype type = mr_dtype_base(g->node->in_types[SCALE]);
     const mr_out args[] = {mr_dyi(g, Y),
                            mr_xi(g, X),
-                           as(g, MR_FLOAT, mr_xi(g, SCALE)),
-                           as(g, MR_FLOAT, mean),
-                           as(g, MR_FLOAT, variance),
-                           reserve_3 ? as(g, MR_FLOAT, mr_yi(g, N_OUT)) : MR_NO_OUT};
+                           cast_to(g, MR_FLOAT, mr_xi(g, SCALE)),
+                           cast_to(g, MR_FLOAT, mean),
+                           cast_to(g, MR_FLOAT, variance),
+                           reserve_3 ? cast_to(g, MR_FLOAT, mr_yi(g, N_OUT)) : MR_NO_OUT};
     mr_out d = mr_emit_like(g, op, "epsilon data_format is_training", args, reserve_3 ? 6 : 5);
     mr_dxi(g, X, d);
-    mr_dxi(g, SCALE, as(g, type, mr_nth(d, 1)));
-    mr_dxi(g, OFFSET, as(g, type, mr_nth(d, 2)));
+    mr_dxi(g, SCALE, cast_to(g, type, mr_nth(d, 1)));
+    mr_dxi(g, OFFSET, cast_to(g, type, mr_nth(d, 2)));
 }
 
-static void backward_v1(mr_grad *g) { backward(g, "FusedBatchNormGrad", false); }
-static void backward_v2(mr_grad *g) { backward(g, "FusedBatchNormGradV2", false); }
-static void backward_v3(mr_grad *g) { backward(g, "FusedBatchNormGradV3", true); }
+static void backward_v1(mr_grad *g) { batch_norm_backward(g, "FusedBatchNormGrad", false); }
+static void backward_v2(mr_grad *g) { batch_norm_backward(g, "FusedBatchNormGradV2", false); }
+static void backward_v3(mr_grad *g) { batch_norm_backward(g, "FusedBatchNormGradV3", true); }
 
 /* ---- ops ---- */
 
@@ -274,7 +274,7 @@ MR_OP(FusedBatchNorm,
     .sig         = "x: T, scale: T, offset: T, mean: T, variance: T -> y: T, batch_mean: T, "
                    "batch_variance: T, reserve_space_1: T, reserve_space_2: T",
     .attrs       = "T: {float}; " MR_NORM_FACTOR MR_NORM_FORMATS,
-    .shape       = infer,
+    .shape       = infer_batch_norm,
     .grad        = backward_v1,
     .kernels     = MR_KERNELS(MR_CPU_ONE(batch_norm, MR_TYPE_FLOAT)),
     .state_bytes = sizeof(mr_norm),
@@ -306,7 +306,7 @@ MR_OP(FusedBatchNormV2,
     .sig         = "x: T, scale: U, offset: U, mean: U, variance: U -> y: T, batch_mean: U, "
                    "batch_variance: U, reserve_space_1: U, reserve_space_2: U",
     .attrs       = MR_NORM_NARROW MR_NORM_FACTOR MR_NORM_FORMATS,
-    .shape       = infer,
+    .shape       = infer_batch_norm,
     .grad        = backward_v2,
     .kernels     = MR_KERNELS(MR_CPU_ONE(batch_norm, MR_NORM_TYPES)),
     .state_bytes = sizeof(mr_norm),
@@ -337,7 +337,7 @@ MR_OP(FusedBatchNormV3,
                    "batch_variance: U, reserve_space_1: U, reserve_space_2: U, reserve_space_3: U",
     .attrs       = "T: {half, bfloat16, float}; U: {bfloat16, float}; " MR_NORM_FACTOR
                    MR_NORM_FORMATS_3D,
-    .shape       = infer,
+    .shape       = infer_batch_norm,
     .grad        = backward_v3,
     .kernels     = MR_KERNELS(MR_CPU_ONE(batch_norm, MR_NORM_TYPES)),
     .state_bytes = sizeof(mr_norm),

@@ -27,34 +27,34 @@ typedef struct second {
     mr_out dy, n, i, scale; /* float; vectors spread */
 } second;
 
-static mr_out mul(const second *z, mr_out a, mr_out b) { return mr_emit(z->s, "Mul", a, b); }
-static mr_out sub(const second *z, mr_out a, mr_out b) { return mr_emit(z->s, "Sub", a, b); }
+static mr_out emit_mul(const second *z, mr_out a, mr_out b) { return mr_emit(z->s, "Mul", a, b); }
+static mr_out emit_sub(const second *z, mr_out a, mr_out b) { return mr_emit(z->s, "Sub", a, b); }
 
-static mr_out as(const second *z, mr_dtype to, mr_out v)
+static mr_out cast_to(const second *z, mr_dtype to, mr_out v)
 {
     if (!mr_scope_ok(z->s) || mr_dtype_base(mr_out_type(v)) == to)
         return v;
     return mr_emit_with(z->s, "Cast", MR_ATTRS({"DstT", mr_a_type(to)}), v);
 }
 
-static mr_out mean(const second *z, mr_out v)
+static mr_out channel_mean(const second *z, mr_out v)
 {
     return mr_emit_with(z->s, "Mean", MR_ATTRS({"keep_dims", mr_a_bool(true)}), v, z->axes);
 }
 
-static mr_out sum(const second *z, mr_out v) { return mr_emit(z->s, "Sum", v, z->axes); }
+static mr_out channel_sum(const second *z, mr_out v) { return mr_emit(z->s, "Sum", v, z->axes); }
 
-static mr_out spread(const second *z, mr_out vector)
+static mr_out spread_vector(const second *z, mr_out vector)
 {
-    return mr_emit(z->s, "Reshape", as(z, MR_FLOAT, vector), z->spread);
+    return mr_emit(z->s, "Reshape", cast_to(z, MR_FLOAT, vector), z->spread);
 }
 
 /* v without its part along 1 and n. */
-static mr_out centred(const second *z, mr_out v)
+static mr_out remove_projections(const second *z, mr_out v)
 {
     if (!z->training)
         return v;
-    return sub(z, sub(z, v, mean(z, v)), mul(z, z->n, mean(z, mul(z, v, z->n))));
+    return emit_sub(z, emit_sub(z, v, channel_mean(z, v)), emit_mul(z, z->n, channel_mean(z, emit_mul(z, v, z->n))));
 }
 
 static void fixed_axes(second *z, int rank, int channel)
@@ -107,25 +107,26 @@ static void second_init(second *z, mr_grad *g)
     mr_scope_fail(z->s, mr_node_get_bool(g->node, "is_training", &z->training));
     mr_scope_fail(z->s, mr_node_get_float(g->node, "epsilon", &epsilon));
     find_axes(z);
-    mr_out x = as(z, MR_FLOAT, mr_xi(g, 1)), variance = spread(z, mr_xi(g, 4));
-    z->dy = as(z, MR_FLOAT, mr_xi(g, 0));
-    z->scale = spread(z, mr_xi(g, 2));
+    mr_out x = cast_to(z, MR_FLOAT, mr_xi(g, 1)), variance = spread_vector(z, mr_xi(g, 4));
+    z->dy = cast_to(z, MR_FLOAT, mr_xi(g, 0));
+    z->scale = spread_vector(z, mr_xi(g, 2));
     z->i = mr_emit(z->s, "Rsqrt", mr_emit(z->s, "Add", variance, mr_const_f32(z->s, epsilon)));
-    z->n = mul(z, sub(z, x, spread(z, mr_xi(g, 3))), z->i);
+    z->n = emit_mul(z, emit_sub(z, x, spread_vector(z, mr_xi(g, 3))), z->i);
 }
 
 /* What x does through i in dx, and through n: see above. */
 static mr_out by_x(const second *z, mr_out a, mr_out b)
 {
-    mr_out h = mul(z, b, z->dy), steep = mul(z, z->scale, z->i);
+    mr_out h = emit_mul(z, b, z->dy), steep = emit_mul(z, z->scale, z->i);
     if (!z->training)
-        return mul(z, h, z->i);
-    mr_out p = mean(z, mul(z, a, z->n)), q = mean(z, mul(z, z->dy, z->n));
-    mr_out cross = mr_emit(z->s, "Add", mul(z, a, q), mul(z, z->dy, p));
-    h = sub(z, h, mul(z, steep, cross));
-    mr_out both = sub(z, mean(z, mul(z, a, z->dy)), mul(z, mean(z, a), mean(z, z->dy)));
-    mr_out through_i = mul(z, mul(z, steep, z->i), sub(z, both, mul(z, p, q)));
-    return sub(z, mul(z, centred(z, h), z->i), mul(z, through_i, z->n));
+        return emit_mul(z, h, z->i);
+    mr_out p = channel_mean(z, emit_mul(z, a, z->n)), q = channel_mean(z, emit_mul(z, z->dy, z->n));
+    mr_out cross = mr_emit(z->s, "Add", emit_mul(z, a, q), emit_mul(z, z->dy, p));
+    h = emit_sub(z, h, emit_mul(z, steep, cross));
+    mr_out both =
+        emit_sub(z, channel_mean(z, emit_mul(z, a, z->dy)), emit_mul(z, channel_mean(z, a), channel_mean(z, z->dy)));
+    mr_out through_i = emit_mul(z, emit_mul(z, steep, z->i), emit_sub(z, both, emit_mul(z, p, q)));
+    return emit_sub(z, emit_mul(z, remove_projections(z, h), z->i), emit_mul(z, through_i, z->n));
 }
 
 void mr_norm_grad_backward(mr_grad *g)
@@ -133,11 +134,11 @@ void mr_norm_grad_backward(mr_grad *g)
     second z;
     second_init(&z, g);
     mr_dtype type = mr_dtype_base(g->node->in_types[1]);
-    mr_out a = as(&z, MR_FLOAT, mr_dyi(g, 0)), b = spread(&z, mr_dyi(g, 1));
-    mr_out c = spread(&z, mr_dyi(g, 2));
-    mr_out slope = mul(&z, mul(&z, z.scale, z.i), centred(&z, a));
-    mr_out line = mr_emit(z.s, "Add", mul(&z, b, z.n), c);
-    mr_dxi(g, 0, as(&z, type, mr_emit(z.s, "Add", slope, line)));
-    mr_dxi(g, 1, as(&z, type, by_x(&z, a, b)));
-    mr_dxi(g, 2, sum(&z, mul(&z, mul(&z, a, z.i), centred(&z, z.dy))));
+    mr_out a = cast_to(&z, MR_FLOAT, mr_dyi(g, 0)), b = spread_vector(&z, mr_dyi(g, 1));
+    mr_out c = spread_vector(&z, mr_dyi(g, 2));
+    mr_out slope = emit_mul(&z, emit_mul(&z, z.scale, z.i), remove_projections(&z, a));
+    mr_out line = mr_emit(z.s, "Add", emit_mul(&z, b, z.n), c);
+    mr_dxi(g, 0, cast_to(&z, type, mr_emit(z.s, "Add", slope, line)));
+    mr_dxi(g, 1, cast_to(&z, type, by_x(&z, a, b)));
+    mr_dxi(g, 2, channel_sum(&z, emit_mul(&z, emit_mul(&z, a, z.i), remove_projections(&z, z.dy))));
 }

@@ -11,9 +11,9 @@
 MR_BINARY(bias_add, MR_FLOATS_COMPLEX, x + y)
 MR_BINARY(bias_add, MR_INTS, (uint64_t)x + (uint64_t)y)
 
-static mr_status *init(mr_make *m, void *state) { return mr_layout_get(m->node, state); }
+static mr_status *init_bias_add(mr_make *m, void *state) { return mr_layout_get(m->node, state); }
 
-static mr_status *check(const mr_tensor *x, const mr_tensor *bias, mr_layout layout)
+static mr_status *check_bias(const mr_tensor *x, const mr_tensor *bias, mr_layout layout)
 {
     if (x->rank < 2)
         return mr_invalid("Input tensor must be at least 2D: %s", MR_TENSOR_SHAPE(x));
@@ -26,7 +26,7 @@ static mr_status *check(const mr_tensor *x, const mr_tensor *bias, mr_layout lay
                       MR_TENSOR_SHAPE(bias), MR_TENSOR_SHAPE(x));
 }
 
-static mr_status *each(mr_run *r) { return mr_on_accel(r) ? mr_each_run_accel(r) : mr_each_run(r); }
+static mr_status *add_each(mr_run *r) { return mr_on_accel(r) ? mr_each_run_accel(r) : mr_each_run(r); }
 
 /* The bias as [1, channels, 1, 1], so that broadcasting puts it where the channels are. */
 static mr_status *add_channels_first(mr_run *r)
@@ -38,7 +38,7 @@ static mr_status *add_channels_first(mr_run *r)
         s.dims[i] = i == 1 ? bias->dims[0] : 1;
     MR_TRY(mr_tensor_view(bias, (mr_dtype)bias->dtype, s.rank, s.dims, &view));
     r->in[1].t = view;
-    mr_status *st = each(r);
+    mr_status *st = add_each(r);
     r->in[1].t = bias;
     mr_tensor_unref(view);
     return st;
@@ -47,14 +47,14 @@ static mr_status *add_channels_first(mr_run *r)
 static mr_status *bias_add(mr_run *r)
 {
     mr_layout layout = *(const mr_layout *)r->state;
-    MR_TRY(check(mr_in(r, 0), mr_in(r, 1), layout));
-    return layout == MR_CHANNELS_LAST ? each(r) : add_channels_first(r);
+    MR_TRY(check_bias(mr_in(r, 0), mr_in(r, 1), layout));
+    return layout == MR_CHANNELS_LAST ? add_each(r) : add_channels_first(r);
 }
 
 static mr_status *bias_add_v1(mr_run *r)
 {
-    MR_TRY(check(mr_in(r, 0), mr_in(r, 1), MR_CHANNELS_LAST));
-    return each(r);
+    MR_TRY(check_bias(mr_in(r, 0), mr_in(r, 1), MR_CHANNELS_LAST));
+    return add_each(r);
 }
 
 static mr_status *infer_add(mr_infer *c, mr_layout layout)
@@ -142,7 +142,7 @@ MR_OP(BiasAdd,
     .kernels     = MR_KERNELS(MR_CPU_EACH_BY(bias_add, MR_NUMBERS, bias_add)
                               MR_CPU_EACH_BY(bias_add, MR_CODES, bias_add) MR_GPU_EACH_BY(bias_add, bias_add)),
     .state_bytes = sizeof(mr_layout),
-    .init        = init,
+    .init        = init_bias_add,
     .examples    = MR_EXAMPLES(
         "[[1, 2], [3, 4]], [10, 20] -> [[11, 22], [13, 24]]",
         "data_format=\"NCHW\": [[[1, 2], [3, 4]]], [10, 20] -> [[[11, 12], [23, 24]]]",
@@ -179,7 +179,7 @@ MR_OP(BiasAddGrad,
     .kernels     = MR_KERNELS(MR_CPU_ONE(bias_add_grad, MR_NUMBERS)
                               MR_CPU_ONE(bias_add_grad, MR_CODES) MR_GPU(bias_add_grad, FLOAT)),
     .state_bytes = sizeof(mr_layout),
-    .init        = init,
+    .init        = init_bias_add,
     .examples    = MR_EXAMPLES(
         "[[1, 2], [3, 4]] -> [4, 6]",
         "[[[1, 2], [3, 4]], [[5, 6], [7, 8]]] -> [16, 20]",

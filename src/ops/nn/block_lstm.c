@@ -40,8 +40,8 @@ static void sequence_deinit(sequence *q)
         mr_tensor_unref(temps[i]);
 }
 
-static const float *in(const sequence *q, int i) { return q->in[i].t->data; }
-static float *out(const sequence *q, int i) { return q->out[i].t->data; }
+static const float *input_data(const sequence *q, int i) { return q->in[i].t->data; }
+static float *output_data(const sequence *q, int i) { return q->out[i].t->data; }
 
 static mr_status *check_shape(const mr_run *r, int i, int rank, const int64_t *dims)
 {
@@ -85,11 +85,11 @@ static mr_status *sequence_open(mr_run *r, sequence *q)
                           (long long)q->length);
     for (int i = X; i < r->n_in; i++)
         MR_TRY(mr_wide_in(r, i, &q->in[i]));
-    q->k.w = in(q, W);
-    q->k.b = in(q, B);
-    q->k.wci = in(q, WCI);
-    q->k.wcf = in(q, WCF);
-    q->k.wco = in(q, WCO);
+    q->k.w = input_data(q, W);
+    q->k.b = input_data(q, B);
+    q->k.wci = input_data(q, WCI);
+    q->k.wcf = input_data(q, WCF);
+    q->k.wco = input_data(q, WCO);
     return mr_run_temp(r, MR_FLOAT, 3, (int64_t[]){q->length, q->k.batch, 4 * q->k.cells}, &q->z);
 }
 
@@ -98,7 +98,7 @@ static float *z_at(const sequence *q, int64_t t)
     return (float *)q->z->data + t * q->k.batch * 4 * q->k.cells;
 }
 
-static mr_status *multiply(mr_run *r, mr_gemm g, const float *a, const float *b, float *c)
+static mr_status *multiply_matrices(mr_run *r, mr_gemm g, const float *a, const float *b, float *c)
 {
     g.type = MR_FLOAT;
     return mr_gemm_run(r, &(mr_gemm_batch){.one = g, .n_batch = 1, .a = a, .b = b, .c = c});
@@ -110,11 +110,11 @@ static mr_lstm_step step_at(const sequence *q, int64_t t)
 {
     int64_t at = t * q->k.batch * q->k.cells, before = at - q->k.batch * q->k.cells;
     return (mr_lstm_step){
-        .cs_prev = t > 0 ? out(q, OUT_CS) + before : in(q, CS_PREV),
-        .h_prev = t > 0 ? out(q, OUT_H) + before : in(q, H_PREV),
-        .i = out(q, OUT_I) + at,   .cs = out(q, OUT_CS) + at, .f = out(q, OUT_F) + at,
-        .o = out(q, OUT_O) + at,   .ci = out(q, OUT_CI) + at, .co = out(q, OUT_CO) + at,
-        .h = out(q, OUT_H) + at,
+        .cs_prev = t > 0 ? output_data(q, OUT_CS) + before : input_data(q, CS_PREV),
+        .h_prev = t > 0 ? output_data(q, OUT_H) + before : input_data(q, H_PREV),
+        .i = output_data(q, OUT_I) + at,   .cs = output_data(q, OUT_CS) + at, .f = output_data(q, OUT_F) + at,
+        .o = output_data(q, OUT_O) + at,   .ci = output_data(q, OUT_CI) + at, .co = output_data(q, OUT_CO) + at,
+        .h = output_data(q, OUT_H) + at,
     };
 }
 
@@ -124,7 +124,7 @@ static mr_status *begin_forward(mr_run *r, sequence *q)
     mr_gemm h_wh = mr_lstm_h_wh(&q->k);
     mr_gemm x_wx = {.m = q->length * q->k.batch, .n = 4 * q->k.cells, .k = q->k.inputs};
     MR_TRY(mr_gemm_pack_b(r, &h_wh, mr_lstm_wh(&q->k), &q->k.packed_wh));
-    return multiply(r, x_wx, in(q, X), q->k.w, q->z->data);
+    return multiply_matrices(r, x_wx, input_data(q, X), q->k.w, q->z->data);
 }
 
 static mr_status *block_lstm(mr_run *r)
@@ -144,7 +144,7 @@ static mr_status *block_lstm(mr_run *r)
     }
     int64_t done = q.length * q.k.batch * q.k.cells;
     for (int i = 0; i < N_OUT && !empty; i++)
-        memset(out(&q, i) + done, 0, (size_t)(q.out[i].t->n - done) * sizeof(float));
+        memset(output_data(&q, i) + done, 0, (size_t)(q.out[i].t->n - done) * sizeof(float));
     for (int i = 0; i < N_OUT; i++)
         mr_wide_store(r, i, &q.out[i]);
 out:
@@ -177,10 +177,10 @@ static mr_status *grads_open(mr_run *r, sequence *q)
 static mr_lstm_step step_back(const sequence *q, int64_t t)
 {
     int64_t at = t * q->k.batch * q->k.cells, before = at - q->k.batch * q->k.cells;
-#define PLACE(i) (float *)(uintptr_t)(in(q, i) + at) /* only read here */
+#define PLACE(i) (float *)(uintptr_t)(input_data(q, i) + at) /* only read here */
     return (mr_lstm_step){
-        .cs_prev = t > 0 ? in(q, S_CS) + before : in(q, CS_PREV),
-        .h_prev = t > 0 ? in(q, S_H) + before : in(q, H_PREV),
+        .cs_prev = t > 0 ? input_data(q, S_CS) + before : input_data(q, CS_PREV),
+        .h_prev = t > 0 ? input_data(q, S_H) + before : input_data(q, H_PREV),
         .i = PLACE(S_I), .cs = PLACE(S_CS), .f = PLACE(S_F), .o = PLACE(S_O),
         .ci = PLACE(S_CI), .co = PLACE(S_CO), .h = PLACE(S_H),
     };
@@ -201,42 +201,42 @@ static mr_status *back_step(mr_run *r, sequence *q, int64_t t)
     const mr_lstm_weights *k = &q->k;
     int64_t n = k->batch * k->cells;
     mr_lstm_step step = step_back(q, t);
-    mr_lstm_back g = {.cs_grad = in(q, CS_GRAD) + t * n, .h_grad = in(q, H_GRAD) + t * n,
-                      .h_back = out(q, D_H_PREV), .cs_back = out(q, D_CS_PREV), .dz = z_at(q, t),
-                      .wci_grad = out(q, D_WCI), .wcf_grad = out(q, D_WCF),
-                      .wco_grad = out(q, D_WCO)};
+    mr_lstm_back g = {.cs_grad = input_data(q, CS_GRAD) + t * n, .h_grad = input_data(q, H_GRAD) + t * n,
+                      .h_back = output_data(q, D_H_PREV), .cs_back = output_data(q, D_CS_PREV), .dz = z_at(q, t),
+                      .wci_grad = output_data(q, D_WCI), .wcf_grad = output_data(q, D_WCF),
+                      .wco_grad = output_data(q, D_WCO)};
     mr_lstm_backward(r, r->state, k, &step, &g);
     mr_gemm dz_wh = mr_lstm_dz_wh(k);
     dz_wh.packed_b = k->packed_wh;
-    return multiply(r, dz_wh, z_at(q, t), mr_lstm_wh(k), out(q, D_H_PREV));
+    return multiply_matrices(r, dz_wh, z_at(q, t), mr_lstm_wh(k), output_data(q, D_H_PREV));
 }
 
 /* [x, h_prev] of all steps. */
-static void join(const sequence *q)
+static void join_x_and_h(const sequence *q)
 {
     const mr_lstm_weights *k = &q->k;
     float *to = q->xh->data;
     for (int64_t row = 0; row < q->length * k->batch; row++) {
         int64_t before = row - k->batch;
-        const float *h = before < 0 ? in(q, H_PREV) + row * k->cells : in(q, S_H) + before * k->cells;
-        memcpy(to, in(q, X) + row * k->inputs, (size_t)k->inputs * sizeof(float));
+        const float *h = before < 0 ? input_data(q, H_PREV) + row * k->cells : input_data(q, S_H) + before * k->cells;
+        memcpy(to, input_data(q, X) + row * k->inputs, (size_t)k->inputs * sizeof(float));
         memcpy(to + k->inputs, h, (size_t)k->cells * sizeof(float));
         to += k->inputs + k->cells;
     }
 }
 
 /* From dz of all steps: the gradients of the weights and of x. */
-static mr_status *spread(mr_run *r, sequence *q)
+static mr_status *spread_gradients(mr_run *r, sequence *q)
 {
     const mr_lstm_weights *k = &q->k;
     int64_t steps = q->length * k->batch, gates = 4 * k->cells;
     mr_gemm dx = {.m = steps, .n = k->inputs, .k = gates, .tb = true};
     mr_gemm dw = {.m = k->inputs + k->cells, .n = gates, .k = steps, .ta = true};
     if (mr_run_wants(r, D_X))
-        MR_TRY(multiply(r, dx, q->z->data, k->w, out(q, D_X)));
-    join(q);
-    MR_TRY(multiply(r, dw, q->xh->data, q->z->data, out(q, D_W)));
-    add_rows(out(q, D_B), q->z->data, steps, gates);
+        MR_TRY(multiply_matrices(r, dx, q->z->data, k->w, output_data(q, D_X)));
+    join_x_and_h(q);
+    MR_TRY(multiply_matrices(r, dw, q->xh->data, q->z->data, output_data(q, D_W)));
+    add_rows(output_data(q, D_B), q->z->data, steps, gates);
     return NULL;
 }
 
@@ -254,7 +254,7 @@ static mr_status *block_lstm_grad(mr_run *r)
     for (int64_t t = q.length - 1; t >= 0 && !empty; t--)
         MR_GO(back_step(r, &q, t));
     if (!empty)
-        MR_GO(spread(r, &q));
+        MR_GO(spread_gradients(r, &q));
     for (int i = 0; i < N_GRADS; i++)
         mr_wide_store(r, i, &q.out[i]);
 out:
@@ -264,7 +264,7 @@ out:
 
 /* ---- shapes and gradients ---- */
 
-static mr_status *infer(mr_infer *c)
+static mr_status *infer_block_lstm(mr_infer *c)
 {
     const mr_pshape *x, *b;
     MR_TRY(mr_infer_rank(c, c->in[X], 3, &x));
@@ -287,7 +287,7 @@ static mr_status *infer_grad(mr_infer *c)
 }
 
 /* Only cs and h lead on; the other outputs are kept for this gradient. */
-static void backward(mr_grad *g, const char *op)
+static void block_lstm_backward(mr_grad *g, const char *op)
 {
     mr_out args[N_IN];
     for (int i = 0; i <= B; i++)
@@ -301,8 +301,8 @@ static void backward(mr_grad *g, const char *op)
         mr_dxi(g, X + i, mr_nth(d, i));
 }
 
-static void backward_v1(mr_grad *g) { backward(g, "BlockLSTMGrad"); }
-static void backward_v2(mr_grad *g) { backward(g, "BlockLSTMGradV2"); }
+static void backward_v1(mr_grad *g) { block_lstm_backward(g, "BlockLSTMGrad"); }
+static void backward_v2(mr_grad *g) { block_lstm_backward(g, "BlockLSTMGradV2"); }
 
 /* ---- ops ---- */
 
@@ -319,7 +319,7 @@ MR_OP(BlockLSTM,
     .sig         = WEIGHTS " -> " STATES,
     .attrs       = "forget_bias: float = 1; cell_clip: float = 3; use_peephole: bool = false; T: "
                    "{half, float}",
-    .shape       = infer,
+    .shape       = infer_block_lstm,
     .grad        = backward_v1,
     .kernels     = MR_KERNELS(MR_CPU_ONE(block_lstm, TYPES)),
     .state_bytes = sizeof(mr_lstm),
@@ -356,7 +356,7 @@ MR_OP(BlockLSTMV2,
     .doc         = "BlockLSTM with the gates in the order i, f, ci, o and no forget bias",
     .sig         = WEIGHTS " -> " STATES,
     .attrs       = "cell_clip: float = 0; use_peephole: bool = false; T: {half, float}",
-    .shape       = infer,
+    .shape       = infer_block_lstm,
     .grad        = backward_v2,
     .kernels     = MR_KERNELS(MR_CPU_ONE(block_lstm, TYPES)),
     .state_bytes = sizeof(mr_lstm),

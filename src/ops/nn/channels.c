@@ -45,7 +45,7 @@ void mr_channels_spread(const mr_channels *c, float *numbers)
         numbers[i] = numbers[i - c->channels];
 }
 
-static int64_t total(const mr_channels *c) { return c->batch * c->channels * c->pixels; }
+static int64_t count_elements(const mr_channels *c) { return c->batch * c->channels * c->pixels; }
 
 /* ---- sums ---- */
 
@@ -82,7 +82,7 @@ MR_INLINE void add_row(sum_kind kind, const float *x, const float *g, const floa
 MR_CLONES static void sum_rows(void *ctx, int64_t begin, int64_t end)
 {
     const sum_job *j = ctx;
-    int64_t period = j->c->period, n = total(j->c);
+    int64_t period = j->c->period, n = count_elements(j->c);
     for (int64_t piece = begin; piece < end; piece++) {
         float *a = j->parts + piece * 2 * period, *b = a + period;
         memset(a, 0, 2 * (size_t)period * sizeof(float));
@@ -135,7 +135,7 @@ MR_CLONES static void sum_planes(void *ctx, int64_t begin, int64_t end)
 }
 
 /* Adds the pieces up: entry i of a period belongs to channel i % channels. */
-static void gather(const mr_channels *c, const float *parts, int64_t pieces, double *sums)
+static void add_pieces(const mr_channels *c, const float *parts, int64_t pieces, double *sums)
 {
     for (int64_t i = 0; i < 2 * c->channels; i++)
         sums[i] = 0;
@@ -150,7 +150,7 @@ static mr_status *run_sums(mr_run *r, sum_job *j, double *sums)
 {
     const mr_channels *c = j->c;
     bool rows = c->layout == MR_CHANNELS_LAST;
-    int64_t n = total(c), pieces = c->batch;
+    int64_t n = count_elements(c), pieces = c->batch;
     if (rows) {
         int64_t wanted = MR_MAX(MIN_PIECE, n / PIECES) / c->period + 1;
         j->piece = MR_MIN(MAX_ROWS, wanted) * c->period;
@@ -163,7 +163,7 @@ static mr_status *run_sums(mr_run *r, sum_job *j, double *sums)
         mr_run_for(r, pieces, ELEMENT_NS * (double)j->piece, sum_rows, j);
     else
         mr_run_for(r, c->batch * c->channels, ELEMENT_NS * (double)c->pixels, sum_planes, j);
-    gather(c, parts->data, pieces, sums);
+    add_pieces(c, parts->data, pieces, sums);
     mr_tensor_unref(parts);
     return NULL;
 }
@@ -216,7 +216,7 @@ MR_INLINE void map_row(const map_job *j, int64_t at, int64_t n, int64_t number, 
 MR_CLONES static void map_rows(void *ctx, int64_t begin, int64_t end)
 {
     const map_job *j = ctx;
-    int64_t period = j->c->period, n = total(j->c);
+    int64_t period = j->c->period, n = count_elements(j->c);
     for (int64_t row = begin; row < end; row++)
         map_row(j, row * period, MR_MIN(period, n - row * period), 0, 1);
 }
@@ -232,7 +232,7 @@ static void run_map(mr_run *r, map_job *j)
 {
     const mr_channels *c = j->c;
     if (c->layout == MR_CHANNELS_LAST)
-        mr_run_for(r, (total(c) + c->period - 1) / c->period, ELEMENT_NS * (double)c->period,
+        mr_run_for(r, (count_elements(c) + c->period - 1) / c->period, ELEMENT_NS * (double)c->period,
                    map_rows, j);
     else
         mr_run_for(r, c->batch * c->channels, ELEMENT_NS * (double)c->pixels, map_planes, j);

@@ -12,14 +12,14 @@
 
 /* ---- state ---- */
 
-static mr_status *init(mr_make *m, int spatial, mr_conv_state *s)
+static mr_status *init_conv(mr_make *m, int spatial, mr_conv_state *s)
 {
     s->kept = mr_dnnl_convs_new();
     return mr_window_init(m->node, spatial, &s->window);
 }
 
-mr_status *mr_conv2d_init(mr_make *m, void *state) { return init(m, 2, state); }
-mr_status *mr_conv3d_init(mr_make *m, void *state) { return init(m, 3, state); }
+mr_status *mr_conv2d_init(mr_make *m, void *state) { return init_conv(m, 2, state); }
+mr_status *mr_conv3d_init(mr_make *m, void *state) { return init_conv(m, 3, state); }
 
 void mr_conv_deinit(void *state)
 {
@@ -145,8 +145,8 @@ static const mr_tensor *constant_filter(const mr_run *r, mr_conv_pass pass)
     return pass != MR_CONV_FILTER && t->readonly && t->dtype == MR_FLOAT ? t : NULL;
 }
 
-static mr_status *compute(mr_run *r, mr_conv_pass pass, const mr_conv *c, mr_dtype type,
-                          const void *a, const void *b, void *out)
+static mr_status *compute_pass(mr_run *r, mr_conv_pass pass, const mr_conv *c, mr_dtype type,
+                               const void *a, const void *b, void *out)
 {
     mr_conv_state *s = r->state;
     if (type == MR_FLOAT && mr_conv_direct_serves(pass, c))
@@ -177,11 +177,11 @@ static mr_status *compute_repeated(mr_run *r, mr_conv_pass pass, const mr_conv *
     MR_TRY(mr_run_temp(r, type, 1, &many, &image));
     mr_status *st;
     if (pass == MR_CONV_INPUT) {
-        st = compute(r, pass, &single, type, a, b, image->data);
+        st = compute_pass(r, pass, &single, type, a, b, image->data);
         mr_channels_fold(r, type, image->data, out, n, times);
     } else {
         mr_channels_repeat(r, a, image->data, mr_dtype_size(type), n, times);
-        st = compute(r, pass, &single, type, image->data, b, out);
+        st = compute_pass(r, pass, &single, type, image->data, b, out);
     }
     mr_tensor_unref(image);
     return st;
@@ -193,7 +193,7 @@ static mr_status *run_last(mr_run *r, mr_conv_pass pass, const mr_conv *c, const
 {
     mr_dtype type = (mr_dtype)a->t->dtype;
     bool repeated = c->groups > 1 && c->groups == c->in_channels && c->groups != c->out_channels;
-    return (repeated ? compute_repeated : compute)(r, pass, c, type, a->t->data, b->t->data, out);
+    return (repeated ? compute_repeated : compute_pass)(r, pass, c, type, a->t->data, b->t->data, out);
 }
 
 static mr_status *run_wide(mr_run *r, mr_conv_pass pass, const mr_conv *c, mr_wide *a, mr_wide *b,

@@ -10,7 +10,7 @@ static const mr_conv_family family = {
     "Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter",
     "strides use_cudnn_on_gpu padding explicit_paddings data_format dilations"};
 
-static mr_status *conv2d(mr_run *r)
+static mr_status *run_conv2d(mr_run *r)
 {
     const mr_window *w = &((const mr_conv_state *)r->state)->window;
     const mr_tensor *image = mr_in(r, 0), *filter = mr_in(r, 1);
@@ -27,10 +27,10 @@ static mr_status *conv2d(mr_run *r)
 
 static mr_status *conv2d_input(mr_run *r) { return mr_conv_input_kernel(r, false); }
 static mr_status *conv2d_filter(mr_run *r) { return mr_conv_filter_kernel(r, false); }
-static mr_status *infer(mr_infer *c) { return mr_conv_infer(c, 2, false); }
+static mr_status *infer_conv2d(mr_infer *c) { return mr_conv_infer(c, 2, false); }
 static mr_status *infer_input(mr_infer *c) { return mr_conv_input_infer(c, 2); }
 static mr_status *infer_filter(mr_infer *c) { return mr_conv_filter_infer(c, 2); }
-static void backward(mr_grad *g) { mr_conv_grad(g, &family); }
+static void conv2d_backward(mr_grad *g) { mr_conv_grad(g, &family); }
 static void input_backward(mr_grad *g) { mr_conv_input_grad(g, &family); }
 static void filter_backward(mr_grad *g) { mr_conv_filter_grad(g, &family); }
 
@@ -45,9 +45,9 @@ MR_OP(Conv2D,
                    "width, in, out]",
     .sig         = "input: T, filter: T -> output: T",
     .attrs       = "T: {half, bfloat16, float, double, int32}; " ATTRS,
-    .shape       = infer,
-    .grad        = backward,
-    .kernels     = MR_KERNELS(MR_CPU_ONE(conv2d, TYPES) MR_GPU(conv2d, FLOAT)),
+    .shape       = infer_conv2d,
+    .grad        = conv2d_backward,
+    .kernels     = MR_KERNELS(MR_CPU_ONE(run_conv2d, TYPES) MR_GPU(run_conv2d, FLOAT)),
     .state_bytes = sizeof(mr_conv_state),
     .init        = mr_conv2d_init,
     .deinit      = mr_conv_deinit,

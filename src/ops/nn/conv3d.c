@@ -4,7 +4,7 @@
 static const mr_conv_family family = {"Conv3D", "Conv3DBackpropInputV2", "Conv3DBackpropFilterV2",
                                       "strides padding data_format dilations"};
 
-static mr_status *conv3d(mr_run *r)
+static mr_status *run_conv3d(mr_run *r)
 {
     const mr_window *w = &((const mr_conv_state *)r->state)->window;
     const mr_tensor *image = mr_in(r, 0), *filter = mr_in(r, 1);
@@ -21,10 +21,10 @@ static mr_status *conv3d(mr_run *r)
 
 static mr_status *conv3d_input(mr_run *r) { return mr_conv_input_kernel(r, false); }
 static mr_status *conv3d_filter(mr_run *r) { return mr_conv_filter_kernel(r, false); }
-static mr_status *infer(mr_infer *c) { return mr_conv_infer(c, 3, false); }
+static mr_status *infer_conv3d(mr_infer *c) { return mr_conv_infer(c, 3, false); }
 static mr_status *infer_input(mr_infer *c) { return mr_conv_input_infer(c, 3); }
 static mr_status *infer_filter(mr_infer *c) { return mr_conv_filter_infer(c, 3); }
-static void backward(mr_grad *g) { mr_conv_grad(g, &family); }
+static void conv3d_backward(mr_grad *g) { mr_conv_grad(g, &family); }
 static void input_backward(mr_grad *g) { mr_conv_input_grad(g, &family); }
 static void filter_backward(mr_grad *g) { mr_conv_filter_grad(g, &family); }
 
@@ -36,9 +36,9 @@ MR_OP(Conv3D,
     .doc         = "3-D convolution with a filter [depth, height, width, in, out]",
     .sig         = "input: T, filter: T -> output: T",
     .attrs       = ATTRS,
-    .shape       = infer,
-    .grad        = backward,
-    .kernels     = MR_KERNELS(MR_CPU_ONE(conv3d, MR_FLOATS)),
+    .shape       = infer_conv3d,
+    .grad        = conv3d_backward,
+    .kernels     = MR_KERNELS(MR_CPU_ONE(run_conv3d, MR_FLOATS)),
     .state_bytes = sizeof(mr_conv_state),
     .init        = mr_conv3d_init,
     .deinit      = mr_conv_deinit,

@@ -37,8 +37,8 @@ static mr_status *product_init(product *p, mr_run *r, const mr_conv *c)
 }
 
 /* conv_spread and conv_gather, of `images` images from `first` on. */
-static mr_status *windows(const product *p, const char *kernel, const mr_tensor *image, int64_t first, int64_t images,
-                          bool to_image)
+static mr_status *launch_windows(const product *p, const char *kernel, const mr_tensor *image, int64_t first,
+                                 int64_t images, bool to_image)
 {
     const mr_conv *c = p->c;
     mr_accel_arg at = MR_AT(image), col = MR_AT(p->col);
@@ -59,17 +59,17 @@ static mr_status *some_images(const product *p, mr_conv_pass pass, const mr_tens
     mr_accel_gemm g = {.n_batch = 1};
     switch (pass) {
     case MR_CONV_FORWARD:
-        MR_TRY(windows(p, "conv_spread", a, first, images, false));
+        MR_TRY(launch_windows(p, "conv_spread", a, first, images, false));
         g = (mr_accel_gemm){rows, oc, p->row, {p->col, 0, false}, {b, 0, false}, {out, at, false}, .n_batch = 1};
         return mr_accel_gemm_run(p->r, &g);
     case MR_CONV_FILTER:
-        MR_TRY(windows(p, "conv_spread", a, first, images, false));
+        MR_TRY(launch_windows(p, "conv_spread", a, first, images, false));
         g = (mr_accel_gemm){p->row, oc, rows, {p->col, 0, true}, {b, at, false}, {out, 0, false}, first > 0, 1};
         return mr_accel_gemm_run(p->r, &g);
     default:
         g = (mr_accel_gemm){rows, p->row, oc, {b, at, false}, {a, 0, true}, {p->col, 0, false}, .n_batch = 1};
         MR_TRY(mr_accel_gemm_run(p->r, &g));
-        return windows(p, "conv_gather", out, first, images, true);
+        return launch_windows(p, "conv_gather", out, first, images, true);
     }
 }
 

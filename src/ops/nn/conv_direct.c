@@ -45,7 +45,7 @@ typedef struct job {
     atomic_bool out_of_room;
 } job;
 
-static int64_t up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 /* ---- geometry ---- */
 
@@ -86,7 +86,7 @@ static plain backward_of(const mr_conv *c)
 /* Of the columns of panels some 70 % are used, or oneDNN is faster. */
 static bool fills_panels(int64_t channels)
 {
-    return 10 * channels >= 7 * up(channels, mr_tiles_here()->cols);
+    return 10 * channels >= 7 * round_up(channels, mr_tiles_here()->cols);
 }
 
 /* No row is much longer with its padding, and sums and products of few sizes fit 64 bits. */
@@ -114,7 +114,7 @@ bool mr_conv_direct_serves(mr_conv_pass pass, const mr_conv *c)
 }
 
 /* Rows of the window that meet the image at row y of the out image, within [from, *end). */
-static int64_t meets(const plain *p, int64_t y, int64_t from, int64_t *end)
+static int64_t first_window_row(const plain *p, int64_t y, int64_t from, int64_t *end)
 {
     int64_t above = p->top - y * p->step_y; /* rows of the window's first above the image's */
     int64_t first = above > 0 ? (above + p->holes_y - 1) / p->holes_y : 0;
@@ -189,7 +189,7 @@ static void make_row(const job *j, const rows *s, int64_t y, int64_t from, int64
                  .jump = p->holes_y * s->pitch,
                  .ldc = p->out_c,
                  .how = from > 0 ? MR_C_ADD : MR_C_WRITE};
-    int64_t first = meets(p, y, from, &end);
+    int64_t first = first_window_row(p, y, from, &end);
     t.runs = MR_MAX(0, end - first);
     t.b = j->filter + panel * cols * p->win_h * run + first * run * cols;
     const float *a = s->data + (y * p->step_y - p->top + first * p->holes_y - s->y) * s->pitch;
@@ -209,7 +209,7 @@ static void make_rows(const job *j, const rows *s, int64_t y0, int64_t y1, float
 {
     const plain *p = &j->p;
     int64_t at_once = MR_MAX(1, PANEL_ROWS / (p->win_w * p->in_c));
-    int64_t panels = up(p->out_c, j->tiles->cols) / j->tiles->cols;
+    int64_t panels = round_up(p->out_c, j->tiles->cols) / j->tiles->cols;
     for (int64_t from = 0; from < p->win_h; from += at_once)
         for (int64_t panel = 0; panel < panels; panel++)
             for (int64_t y = y0; y < y1; y++)
@@ -257,7 +257,7 @@ static mr_status *over_images(mr_run *r, job *j, const float *filter, bool turne
     const plain *p = &j->p;
     mr_tensor *packed;
     int64_t rows_of_filter = p->win_h * p->win_w * p->in_c;
-    int64_t size = rows_of_filter * up(p->out_c, j->tiles->cols);
+    int64_t size = rows_of_filter * round_up(p->out_c, j->tiles->cols);
     MR_TRY(mr_run_temp(r, MR_FLOAT, 1, &size, &packed));
     if (turned)
         pack_turned(j, filter, packed->data);
@@ -287,9 +287,9 @@ static void add_piece(const job *j, const stretch *w, int64_t panel, int64_t ky,
     const plain *p = &j->p;
     const mr_tile_height *h;
     int64_t run = p->win_w * p->in_c, cols = j->tiles->cols, y0 = w->y0, y1 = w->y1, last;
-    while (y0 < y1 && (last = ky + 1, meets(p, y0, ky, &last) >= last))
+    while (y0 < y1 && (last = ky + 1, first_window_row(p, y0, ky, &last) >= last))
         y0++;
-    while (y0 < y1 && (last = ky + 1, meets(p, y1 - 1, ky, &last) >= last))
+    while (y0 < y1 && (last = ky + 1, first_window_row(p, y1 - 1, ky, &last) >= last))
         y1--;
     if (y0 == y1 && w->begun)
         return;
@@ -333,7 +333,7 @@ static void filter_part(void *ctx, int64_t begin, int64_t end)
     int64_t first = begin / a_panel, panels = (end - 1) / a_panel + 1 - first;
     size_t floats;
     int64_t most = rows_at_once(p, MR_MAX(1, PANEL_ROWS / p->out_w), &floats);
-    floats = (size_t)up((int64_t)floats + MR_TILE_ROWS, 16);
+    floats = (size_t)round_up((int64_t)floats + MR_TILE_ROWS, 16);
     size_t bytes = (floats + (size_t)(most * p->out_w * panels * cols)) * sizeof(float);
     float *room = j->alloc->alloc(j->alloc, bytes), *packed = room + floats;
     if (!room) {
@@ -357,11 +357,11 @@ static void filter_part(void *ctx, int64_t begin, int64_t end)
 static void over_filter(mr_run *r, job *j)
 {
     const plain *p = &j->p;
-    int64_t run = p->win_w * p->in_c, panels = up(p->out_c, j->tiles->cols) / j->tiles->cols;
+    int64_t run = p->win_w * p->in_c, panels = round_up(p->out_c, j->tiles->cols) / j->tiles->cols;
     int64_t wanted = 4 * mr_pool_shares(r->step->device->pool);
     int64_t groups = MR_MAX(1, wanted / (panels * p->win_h));
-    j->group = up(up(run, groups) / groups, MR_TILE_ROWS);
-    j->n_groups = up(run, j->group) / j->group;
+    j->group = round_up(round_up(run, groups) / groups, MR_TILE_ROWS);
+    j->n_groups = round_up(run, j->group) / j->group;
     double pixels = (double)p->batch * (double)p->out_h * (double)p->out_w;
     double work = pixels * (double)MR_MIN(j->group, run) * (double)j->tiles->cols;
     mr_run_for(r, panels * p->win_h * j->n_groups, WORK_NS * work, filter_part, j);

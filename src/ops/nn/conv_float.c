@@ -172,7 +172,7 @@ typedef struct sum { /* of one part */
     mr_dnnl_run *runs[POWERS];
 } sum;
 
-MR_CLONES static void add(float *restrict to, const float *restrict from, int64_t n)
+MR_CLONES static void add_floats(float *restrict to, const float *restrict from, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         to[i] += from[i];
@@ -190,7 +190,7 @@ static mr_status *sum_unit(job *j, void *ctx, int64_t at, int64_t unit)
     mr_status *st = mr_dnnl_run_unit(*e, at_image(j, at), f, at_out(j, at));
     mr_dnnl_filter_unref(f);
     if (!st && s->begun)
-        add(s->total, s->one, j->size);
+        add_floats(s->total, s->one, j->size);
     s->begun = true;
     return st;
 }
@@ -215,7 +215,7 @@ static void add_part(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
     for (int64_t part = 1; part < j->parts; part++)
-        add(j->sums + begin, j->sums + part * j->size + begin, end - begin);
+        add_floats(j->sums + begin, j->sums + part * j->size + begin, end - begin);
 }
 
 /* A part has to repay the memory and the additions that its own sum costs. */

@@ -157,13 +157,13 @@ static mr_status *read_attrs(const mr_node *n, attrs *a)
     return read_steps(n, "dilations", rank, true, a->dilations);
 }
 
-static mr_out slice(mr_scope *s, mr_out shape, int32_t begin, int32_t size)
+static mr_out slice_shape(mr_scope *s, mr_out shape, int32_t begin, int32_t size)
 {
     return mr_emit(s, "Slice", shape, mr_const_vec_i32(s, 1, &begin),
                    mr_const_vec_i32(s, 1, &size));
 }
 
-static mr_out join(mr_scope *s, mr_out a, mr_out b)
+static mr_out join_shapes(mr_scope *s, mr_out a, mr_out b)
 {
     return mr_emit_lists(s, "ConcatV2", NULL, 0,
                          (mr_emit_arg[]){{2, (mr_out[]){a, b}},
@@ -177,7 +177,7 @@ static void put_one(int64_t *v, int rank, int at)
     v[at] = 1;
 }
 
-static mr_out pad(mr_scope *s, const attrs *a, mr_out x)
+static mr_out pad_image(mr_scope *s, const attrs *a, mr_out x)
 {
     const int64_t dims[2] = {a->space + 2, 2};
     return mr_emit(s, "Pad", x, mr_const(s, mr_tensor_of(MR_INT64, 2, dims, a->pads)));
@@ -204,7 +204,7 @@ static mr_out conv_1d(mr_scope *s, attrs *a, mr_out x, mr_out filter)
 static mr_out conv_nd(mr_scope *s, attrs *a, mr_out x, mr_out filter)
 {
     if (a->explicit_)
-        x = pad(s, a, x);
+        x = pad_image(s, a, x);
     if (a->space == 1)
         return conv_1d(s, a, x, filter);
     bool flat = a->space == 2;
@@ -217,7 +217,7 @@ static mr_out conv_nd(mr_scope *s, attrs *a, mr_out x, mr_out filter)
                         x, filter);
 }
 
-static void conv(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
+static void emit_conv(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
 {
     attrs a = {0};
     mr_scope_fail(s, read_attrs(n, &a));
@@ -228,15 +228,15 @@ static void conv(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
         return;
     }
     int32_t batch = (int32_t)a.batch_dims, inner = a.space + 1;
-    mr_out shape = shape_of(s, in[0]), before = slice(s, shape, 0, batch);
+    mr_out shape = shape_of(s, in[0]), before = slice_shape(s, shape, 0, batch);
     mr_out all = mr_emit_with(s, "Prod", MR_ATTRS({"keep_dims", mr_a_bool(true)}), before,
                               mr_const_i32(s, 0));
-    mr_out x = mr_emit(s, "Reshape", in[0], join(s, all, slice(s, shape, batch, inner)));
+    mr_out x = mr_emit(s, "Reshape", in[0], join_shapes(s, all, slice_shape(s, shape, batch, inner)));
     mr_out y = conv_nd(s, &a, x, in[1]);
-    out[0] = mr_emit(s, "Reshape", y, join(s, before, slice(s, shape_of(s, y), 1, inner)));
+    out[0] = mr_emit(s, "Reshape", y, join_shapes(s, before, slice_shape(s, shape_of(s, y), 1, inner)));
 }
 
-static mr_status *conv_shape(mr_infer *c) { return mr_inside_infer(c, conv); }
+static mr_status *conv_shape(mr_infer *c) { return mr_inside_infer(c, emit_conv); }
 
 typedef struct state {
     mr_inside inside; /* first: what mr_inside_run takes */
@@ -246,7 +246,7 @@ typedef struct state {
 static mr_status *conv_init(mr_make *m, void *state_)
 {
     state *s = state_;
-    MR_TRY(mr_inside_init(m, &s->inside, conv));
+    MR_TRY(mr_inside_init(m, &s->inside, emit_conv));
     return read_attrs(m->node, &s->attrs);
 }
 

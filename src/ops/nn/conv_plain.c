@@ -39,12 +39,12 @@ static int64_t out_position(const mr_conv *c, int d, int64_t i, int64_t k)
 }
 
 /* Every channel on its own: then the loops run over channels. */
-static bool depthwise(const mr_conv *c)
+static bool is_depthwise(const mr_conv *c)
 {
     return c->groups == c->in_channels && c->groups == c->out_channels;
 }
 
-static int64_t pixel(const int64_t *space, int64_t z, int64_t y, int64_t x)
+static int64_t pixel_index(const int64_t *space, int64_t z, int64_t y, int64_t x)
 {
     return (z * space[1] + y) * space[2] + x;
 }
@@ -73,7 +73,7 @@ static int64_t pixel(const int64_t *space, int64_t z, int64_t y, int64_t x)
 
 typedef void part_fn(void *ctx, int64_t begin, int64_t end);
 
-static part_fn *choose(mr_dtype type, part_fn *of_float, part_fn *of_double, part_fn *of_int32)
+static part_fn *choose_part(mr_dtype type, part_fn *of_float, part_fn *of_double, part_fn *of_int32)
 {
     return type == MR_FLOAT ? of_float : type == MR_DOUBLE ? of_double : of_int32;
 }
@@ -90,19 +90,19 @@ void mr_conv_plain(mr_run *r, mr_dtype type, mr_conv_pass pass, const mr_conv *c
         j.image = a;
         j.filter = b;
         n = c->batch * c->out[0] * c->out[1];
-        part = choose(type, forward_float, forward_double, forward_int32);
+        part = choose_part(type, forward_float, forward_double, forward_int32);
         break;
     case MR_CONV_INPUT:
         j.filter = a;
         j.out = b;
         n = c->batch * c->in[0] * c->in[1];
-        part = choose(type, input_float, input_double, input_int32);
+        part = choose_part(type, input_float, input_double, input_int32);
         break;
     default:
         j.image = a;
         j.out = b;
         n = mr_conv_pixels(c->window) * (c->in_channels / c->groups);
-        part = choose(type, filter_float, filter_double, filter_int32);
+        part = choose_part(type, filter_float, filter_double, filter_int32);
     }
     mr_run_for(r, n, work / (double)MR_MAX(1, n), part, &j);
 }
@@ -113,7 +113,7 @@ void mr_conv_plain(mr_run *r, mr_dtype type, mr_conv_pass pass, const mr_conv *c
 MR_INLINE void FN(multiply)(const mr_conv *c, const T *x, const T *w, T *y)
 {
     int64_t in = c->in_channels / c->groups, out = c->out_channels / c->groups;
-    if (depthwise(c)) {
+    if (is_depthwise(c)) {
         for (int64_t g = 0; g < c->groups; g++)
             y[g] = (T)((W)y[g] + (W)x[g] * (W)w[g]);
         return;
@@ -146,12 +146,12 @@ MR_CLONES static void FN(forward)(void *ctx, int64_t begin, int64_t end)
                 for (int64_t ky = y.begin; ky < y.end; ky++)
                     for (int64_t kx = x.begin; kx < x.end; kx++) {
                         int64_t from =
-                            pixel(c->in, oz * c->stride[0] - c->before[0] + kz * c->dilation[0],
-                                  oy * c->stride[1] - c->before[1] + ky * c->dilation[1],
-                                  ox * c->stride[2] - c->before[2] + kx * c->dilation[2]);
+                            pixel_index(c->in, oz * c->stride[0] - c->before[0] + kz * c->dilation[0],
+                                        oy * c->stride[1] - c->before[1] + ky * c->dilation[1],
+                                        ox * c->stride[2] - c->before[2] + kx * c->dilation[2]);
                         FN(multiply)
                         (c, image + from * c->in_channels,
-                         (const T *)j->filter + pixel(c->window, kz, ky, kx) * step, to);
+                         (const T *)j->filter + pixel_index(c->window, kz, ky, kx) * step, to);
                     }
         }
     }
@@ -161,7 +161,7 @@ MR_CLONES static void FN(forward)(void *ctx, int64_t begin, int64_t end)
 MR_INLINE void FN(multiply_back)(const mr_conv *c, const T *y, const T *w, T *x)
 {
     int64_t in = c->in_channels / c->groups, out = c->out_channels / c->groups;
-    if (depthwise(c)) {
+    if (is_depthwise(c)) {
         for (int64_t g = 0; g < c->groups; g++)
             x[g] = (T)((W)x[g] + (W)w[g] * (W)y[g]);
         return;
@@ -194,7 +194,7 @@ MR_CLONES static void FN(input)(void *ctx, int64_t begin, int64_t end)
             for (int64_t ix = 0; oz >= 0 && oy >= 0 && ix < c->in[2]; ix++) {
                 int64_t ox = out_position(c, 2, ix, kx);
                 if (ox >= 0)
-                    FN(multiply_back)(c, out + pixel(c->out, oz, oy, ox) * c->out_channels,
+                    FN(multiply_back)(c, out + pixel_index(c->out, oz, oy, ox) * c->out_channels,
                                       (const T *)j->filter + k * step, to + ix * c->in_channels);
             }
         }
@@ -214,11 +214,11 @@ MR_INLINE void FN(correlate)(const mr_conv *c, const T *image, const T *out, int
         int64_t z = p / c->out[2] / c->out[1] * c->stride[0] - c->before[0] + kz * c->dilation[0];
         if (x < 0 || y < 0 || z < 0 || x >= c->in[2] || y >= c->in[1] || z >= c->in[0])
             continue;
-        const T *from = image + pixel(c->in, z, y, x) * c->in_channels + i;
+        const T *from = image + pixel_index(c->in, z, y, x) * c->in_channels + i;
         const T *dy = out + p * c->out_channels;
-        for (int64_t g = 0; g < c->groups && depthwise(c); g++)
+        for (int64_t g = 0; g < c->groups && is_depthwise(c); g++)
             to[g] = (T)((W)to[g] + (W)from[g] * (W)dy[g]);
-        for (int64_t g = 0; g < c->groups && !depthwise(c); g++) {
+        for (int64_t g = 0; g < c->groups && !is_depthwise(c); g++) {
             const W factor = (W)from[g * in];
             for (int64_t o = g * group; o < (g + 1) * group; o++)
                 to[o] = (T)((W)to[o] + factor * (W)dy[o]);

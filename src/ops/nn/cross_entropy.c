@@ -36,7 +36,7 @@ static void run_rows(mr_run *r, mr_dtype type, int64_t rows, job *j)
 /* ---- labels as a distribution ---- */
 
 /* Repeats x until it has the shape [rows, cols] (which it broadcasts to). */
-static mr_status *spread(mr_run *r, mr_wide *x, const int64_t *dims)
+static mr_status *broadcast_to_rows(mr_run *r, mr_wide *x, const int64_t *dims)
 {
     const mr_tensor *from = x->t;
     if (mr_shape_eq(from->rank, from->dims, 2, dims))
@@ -75,7 +75,7 @@ static mr_status *check_shapes(const mr_tensor *logits, const mr_tensor *labels,
     return NULL;
 }
 
-static mr_status *dense(mr_run *r)
+static mr_status *run_dense(mr_run *r)
 {
     mr_status *st = NULL;
     mr_wide x = {0}, labels = {0}, loss = {0}, backprop = {0};
@@ -83,8 +83,8 @@ static mr_status *dense(mr_run *r)
     MR_GO(check_shapes(mr_in(r, 0), mr_in(r, 1), dims));
     MR_GO(mr_wide_in(r, 0, &x));
     MR_GO(mr_wide_in(r, 1, &labels));
-    MR_GO(spread(r, &x, dims));
-    MR_GO(spread(r, &labels, dims));
+    MR_GO(broadcast_to_rows(r, &x, dims));
+    MR_GO(broadcast_to_rows(r, &labels, dims));
     MR_GO(mr_wide_out(r, -1, 0, 1, dims, &loss));
     MR_GO(mr_wide_out(r, 0, 1, 2, dims, &backprop));
     job j = {x.t->data, labels.t->data, NULL, loss.t->data, backprop.t->data, dims[1]};
@@ -100,7 +100,7 @@ out:
 }
 
 /* Steps from one row and one column to the next of what may be repeated. */
-static void strides(const mr_tensor *t, const int64_t *dims, int64_t *row, int64_t *col)
+static void row_strides(const mr_tensor *t, const int64_t *dims, int64_t *row, int64_t *col)
 {
     int64_t width = t->rank > 0 ? t->dims[t->rank - 1] : 1;
     *col = width == dims[1] && width != 1;
@@ -115,8 +115,8 @@ static mr_status *dense_accel(mr_run *r)
     MR_TRY(check_shapes(x, labels, dims));
     MR_TRY(mr_run_output(r, 0, 1, dims, &loss));
     MR_TRY(mr_run_output(r, 1, 2, dims, &backprop));
-    strides(x, dims, &xr, &xc);
-    strides(labels, dims, &lr, &lc);
+    row_strides(x, dims, &xr, &xc);
+    row_strides(labels, dims, &lr, &lc);
     return mr_accel_launch(r, "cross_entropy", dims[0] * MR_ACCEL_GROUP,
                            MR_ACCEL(MR_AI(dims[1]), MR_AT(loss), MR_AT(backprop), MR_AT(x), MR_AI(xr), MR_AI(xc),
                                     MR_AT(labels), MR_AI(lr), MR_AI(lc)));
@@ -177,7 +177,7 @@ static mr_status *check_classes(const mr_tensor *logits, const mr_tensor *labels
     return NULL;
 }
 
-static mr_status *sparse(mr_run *r)
+static mr_status *run_sparse(mr_run *r)
 {
     mr_status *st = NULL;
     const mr_tensor *logits = mr_in(r, 0);
@@ -261,7 +261,7 @@ static mr_out labels_gradient(mr_grad *g)
 /* One input may be repeated to the shape of the other.  Matrices whose sizes are not known are
  * taken to be equal, as TensorFlow does: the sums over axes that are not there would cost a dozen
  * nodes. */
-static bool repeats(mr_grad *g)
+static bool input_is_repeated(mr_grad *g)
 {
     const mr_pshape *a = mr_out_shape(mr_xi(g, 0)), *b = mr_out_shape(mr_xi(g, 1));
     bool differ = a->rank < 0 || a->rank != b->rank;
@@ -273,7 +273,7 @@ static bool repeats(mr_grad *g)
 static void dense_backward(mr_grad *g)
 {
     mr_out logits = logits_gradient(g), labels = labels_gradient(g);
-    if (repeats(g)) {
+    if (input_is_repeated(g)) {
         mr_dx_broadcast(g, logits, labels);
         return;
     }
@@ -290,7 +290,7 @@ MR_OP(SoftmaxCrossEntropyWithLogits,
     .attrs    = "T: {half, bfloat16, float, double}",
     .shape    = dense_shape,
     .grad     = dense_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(dense, MR_FLOATS) MR_GPU(dense_accel, FLOAT)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_dense, MR_FLOATS) MR_GPU(dense_accel, FLOAT)),
     .examples = MR_EXAMPLES(
         "[[1, 2, 3]], [[0.2, 0.3, 0.5]] -> [1.10760596], [[-0.10996943, -0.05527153, 0.16524096]]",
         "[[0, 0], [2, 2]], [[1, 0], [0.5, 0.5]] -> [0.69314718, 0.69314718], [[-0.5, 0.5], [0, 0]]",
@@ -314,7 +314,7 @@ MR_OP(SparseSoftmaxCrossEntropyWithLogits,
     .attrs    = "T: {half, bfloat16, float, double}; Tlabels: {int32, int64} = DT_INT64",
     .shape    = sparse_shape,
     .grad     = sparse_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(sparse, MR_FLOATS) MR_GPU_HOST(sparse_accel, FLOAT, 2, 0)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_sparse, MR_FLOATS) MR_GPU_HOST(sparse_accel, FLOAT, 2, 0)),
     .examples = MR_EXAMPLES(
         "[[1, 2, 3]], [2] -> [0.40760596], [[0.09003057, 0.24472847, -0.33475904]]",
         "Tlabels=int32: [[0, 0], [2, 2]], [0, 1] -> [0.69314718, 0.69314718], [[-0.5, 0.5], [0.5, "

@@ -159,7 +159,7 @@ static mr_status *store_paths(const decoding *d)
     return NULL;
 }
 
-static mr_status *infer(mr_infer *c)
+static mr_status *infer_decoder(mr_infer *c)
 {
     const mr_pshape *x, *n;
     int64_t batch, paths = (c->n_out - 1) / 3;
@@ -198,7 +198,7 @@ static bool greedy_sequence(decoding *d, int64_t b, int64_t blank, double *row)
     return true;
 }
 
-static mr_status *greedy(mr_run *r)
+static mr_status *decode_greedy(mr_run *r)
 {
     mr_status *st = NULL;
     double *row = NULL;
@@ -347,7 +347,7 @@ static bool grow_child(beam *m, int32_t at, int32_t label, const double *y)
     return beam_push(m, c);
 }
 
-static bool grow(beam *m, int32_t at, int64_t n_labels, const double *y)
+static bool grow_leaf(beam *m, int32_t at, int64_t n_labels, const double *y)
 {
     bool grown = true;
     if (!is_candidate(m, &m->all[at].before))
@@ -382,7 +382,7 @@ static bool beam_step(beam *m, double *y, int64_t classes)
             return false;
     }
     for (int64_t i = 0; i < n; i++)
-        if (!grow(m, m->branches[i], classes - 1, y))
+        if (!grow_leaf(m, m->branches[i], classes - 1, y))
             return false;
     return true;
 }
@@ -470,8 +470,8 @@ MR_OP(CTCGreedyDecoder,
     .attrs    = "merge_repeated: bool = false; blank_index: int = -1; "
                 "T: {float, double} = DT_FLOAT",
     .flags    = MR_NO_GRADIENT,
-    .shape    = infer,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(greedy, MR_FLOATS32)),
+    .shape    = infer_decoder,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(decode_greedy, MR_FLOATS32)),
     STATE(init_greedy),
     .examples = MR_EXAMPLES(
         "[[[1, 0, 0]], [[2, 0, 0]], [[0, 0, 3]], [[0, 4, 0]]], [4] -> [[0, 0], [0, 1], [0, 2]], "
@@ -495,7 +495,7 @@ MR_OP(CTCBeamSearchDecoder,
     .attrs    = "beam_width: int >= 1; top_paths: int >= 1; merge_repeated: bool = true; "
                 "T: {float, double} = DT_FLOAT",
     .flags    = MR_NO_GRADIENT,
-    .shape    = infer,
+    .shape    = infer_decoder,
     .kernels  = MR_KERNELS(MR_CPU_ONE(beam_search, MR_FLOATS32)),
     STATE(init_beam),
     .examples = MR_EXAMPLES(

@@ -19,7 +19,7 @@ typedef struct state {
 
 enum { INPUTS, INDICES, VALUES, LENGTHS };
 
-static mr_status *init(mr_make *m, void *state_)
+static mr_status *init_ctc_loss(mr_make *m, void *state_)
 {
     state *s = state_;
     s->blank_first = strcmp(m->node->def->name, "CTCLossV2") == 0;
@@ -97,7 +97,7 @@ static mr_status *split_labels(batch *q)
 }
 
 /* The labels of sequence b without what does not count: *n of them at out, which has room. */
-static mr_status *clean(const batch *q, int64_t b, int32_t *out, int64_t *n)
+static mr_status *clean_labels(const batch *q, int64_t b, int32_t *out, int64_t *n)
 {
     const int32_t *labels = q->labels + q->begin[b];
     int64_t count = q->begin[b + 1] - q->begin[b];
@@ -134,7 +134,7 @@ static mr_status *check_labels(const batch *q)
     for (int64_t b = 0; b < q->n && !st; b++) {
         int64_t n, given = q->begin[b + 1] - q->begin[b];
         st = given == 0 ? mr_invalid("Labels length is zero in batch %lld", (long long)b)
-                        : clean(q, b, room, &n);
+                        : clean_labels(q, b, room, &n);
         if (!st && !q->s->ignore_longer && given > q->lengths[b])
             st = mr_invalid("Not enough time for target transition sequence (required: %lld, "
                             "available: %d)%lldYou can turn this error into a warning by using the "
@@ -185,7 +185,7 @@ static bool given_up(const batch *q, int64_t t)
     return t % 256 == 0 && q->r->step->cancel && mr_cancel_started(q->r->step->cancel);
 }
 
-static void forward(const lattice *l, const batch *q)
+static void compute_alpha(const lattice *l, const batch *q)
 {
     for (int64_t i = 0; i < l->n_t * l->n_u; i++)
         l->alpha[i] = -INFINITY;
@@ -205,7 +205,7 @@ static void forward(const lattice *l, const batch *q)
     }
 }
 
-static void backward(const lattice *l, const batch *q)
+static void compute_beta(const lattice *l, const batch *q)
 {
     for (int64_t i = 0; i < l->n_t * l->n_u; i++)
         l->beta[i] = -INFINITY;
@@ -227,7 +227,7 @@ static void backward(const lattice *l, const batch *q)
 }
 
 /* The softmax of the inputs at time t, in logarithms. */
-static void normalize(const batch *q, int64_t b, int64_t t, double *row)
+static void log_softmax_row(const batch *q, int64_t b, int64_t t, double *row)
 {
     int64_t at = (t * q->n + b) * q->classes;
     size_t bytes = mr_dtype_size((mr_dtype)q->x->dtype);
@@ -242,7 +242,7 @@ static void normalize(const batch *q, int64_t b, int64_t t, double *row)
         row[c] -= top + log(sum);
 }
 
-static void store(mr_tensor *t, int64_t i, double v)
+static void store_number(mr_tensor *t, int64_t i, double v)
 {
     if (t->dtype == MR_DOUBLE)
         MR_DATA(double, t)[i] = v;
@@ -263,21 +263,21 @@ static void store_gradient(const lattice *l, const batch *q, int64_t b, double l
         for (int64_t c = 0; c < q->classes; c++) {
             double own = exp(l->log_y[t * q->classes + c]);
             double paths = log_p == -INFINITY ? 0 : exp(sums[c] - log_p); /* none: y alone */
-            store(q->grad, (t * q->n + b) * q->classes + c, own - paths);
+            store_number(q->grad, (t * q->n + b) * q->classes + c, own - paths);
         }
     }
 }
 
-static void solve(lattice *l, const batch *q, int64_t b, double *sums)
+static void solve_lattice(lattice *l, const batch *q, int64_t b, double *sums)
 {
     double log_p = -INFINITY;
     for (int64_t t = 0; t < l->n_t; t++)
-        normalize(q, b, t, l->log_y + t * q->classes);
-    forward(l, q);
-    backward(l, q);
+        log_softmax_row(q, b, t, l->log_y + t * q->classes);
+    compute_alpha(l, q);
+    compute_beta(l, q);
     for (int64_t u = 0; u < l->n_u; u++)
         log_p = log_add(log_p, l->alpha[u] + l->beta[u]);
-    store(q->loss, b, -log_p);
+    store_number(q->loss, b, -log_p);
     store_gradient(l, q, b, log_p, sums);
 }
 
@@ -291,7 +291,7 @@ static void add_blanks(lattice *l, const int32_t *labels, int64_t n)
         l->u[2 * i] = l->blank;
 }
 
-static bool sequence(batch *q, int64_t b)
+static bool solve_sequence(batch *q, int64_t b)
 {
     int64_t given = q->begin[b + 1] - q->begin[b], n;
     lattice l = {.n_t = q->lengths[b], .merge = q->s->merge, .blank = (int32_t)q->blank};
@@ -308,9 +308,9 @@ static bool sequence(batch *q, int64_t b)
     l.beta = mr_scratch(q->r, cells);
     bool made = labels && sums && l.u && l.log_y && l.alpha && l.beta;
     if (made) {
-        mr_status_free(clean(q, b, labels, &n)); /* was checked before */
+        mr_status_free(clean_labels(q, b, labels, &n)); /* was checked before */
         add_blanks(&l, labels, n);
-        solve(&l, q, b, sums);
+        solve_lattice(&l, q, b, sums);
     }
     void *all[] = {labels, sums, l.u, l.log_y, l.alpha, l.beta};
     for (int i = 0; i < MR_COUNT(all); i++)
@@ -318,11 +318,11 @@ static bool sequence(batch *q, int64_t b)
     return made;
 }
 
-static void sequences(void *ctx, int64_t begin, int64_t end)
+static void solve_sequences(void *ctx, int64_t begin, int64_t end)
 {
     batch *q = ctx;
     for (int64_t b = begin; b < end; b++)
-        if (!sequence(q, b))
+        if (!solve_sequence(q, b))
             q->no_memory = true;
 }
 
@@ -345,7 +345,7 @@ static mr_status *ctc_loss(mr_run *r)
     MR_GO(mr_run_output(r, 1, 3, x->dims, &q.grad));
     mr_tensor_zero(q.loss);
     mr_tensor_zero(q.grad);
-    mr_run_for(r, q.n, 100.0 * (double)(q.time * q.classes), sequences, &q);
+    mr_run_for(r, q.n, 100.0 * (double)(q.time * q.classes), solve_sequences, &q);
     if (given_up(&q, 0))
         st = mr_error(MR_CANCELLED, "the loss was cancelled");
     else if (q.no_memory)
@@ -357,7 +357,7 @@ out:
 
 /* ---- shapes and gradient ---- */
 
-static mr_status *infer(mr_infer *c)
+static mr_status *infer_ctc_loss(mr_infer *c)
 {
     const mr_pshape *x, *i, *v, *n;
     int64_t ignored, batch_size;
@@ -373,7 +373,7 @@ static mr_status *infer(mr_infer *c)
 }
 
 /* The gradient is an output of the op itself, whose own derivative nobody knows. */
-static void grad(mr_grad *g)
+static void ctc_loss_grad(mr_grad *g)
 {
     static const char message[] = "Currently there is no way to take the second  derivative of "
                                   "ctc_loss due to the fused implementation's interaction with "
@@ -387,7 +387,7 @@ static void grad(mr_grad *g)
 #define ATTRS                                                                            \
     "preprocess_collapse_repeated: bool = false; ctc_merge_repeated: bool = true; "      \
     "ignore_longer_outputs_than_inputs: bool = false"
-#define STATE .state_bytes = sizeof(state), .init = init
+#define STATE .state_bytes = sizeof(state), .init = init_ctc_loss
 
 MR_OP(CTCLoss,
     .doc      = "minus the log probability of sequences of labels, and its gradient by the logits "
@@ -395,8 +395,8 @@ MR_OP(CTCLoss,
     .sig      = "inputs: T, labels_indices: int64, labels_values: int32, sequence_length: int32 -> "
                 "loss: T, gradient: T",
     .attrs    = ATTRS "; T: {float, double} = DT_FLOAT",
-    .shape    = infer,
-    .grad     = grad,
+    .shape    = infer_ctc_loss,
+    .grad     = ctc_loss_grad,
     .kernels  = MR_KERNELS(MR_CPU_ONE(ctc_loss, MR_FLOATS32)),
     STATE,
     .examples = MR_EXAMPLES(
@@ -431,8 +431,8 @@ MR_OP(CTCLossV2,
     .sig      = "inputs: float, labels_indices: int64, labels_values: int32, sequence_length: "
                 "int32 -> loss: float, gradient: float",
     .attrs    = ATTRS,
-    .shape    = infer,
-    .grad     = grad,
+    .shape    = infer_ctc_loss,
+    .grad     = ctc_loss_grad,
     .kernels  = MR_KERNELS(MR_CPU_ANY(ctc_loss)),
     STATE,
     .examples = MR_EXAMPLES(

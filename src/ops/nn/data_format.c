@@ -19,7 +19,7 @@ static int place_of(const char *format, int n, char c)
     return -1;
 }
 
-static mr_status *init(mr_make *m, void *state)
+static mr_status *init_formats(mr_make *m, void *state)
 {
     formats *f = state;
     mr_sv src, dst;
@@ -44,7 +44,7 @@ static mr_status *init(mr_make *m, void *state)
     return NULL;
 }
 
-static void set(mr_tensor *t, int64_t i, int64_t v)
+static void store_index(mr_tensor *t, int64_t i, int64_t v)
 {
     if (t->dtype == MR_INT32)
         MR_DATA(int32_t, t)[i] = (int32_t)v;
@@ -63,7 +63,7 @@ static mr_status *dim_map(mr_run *r)
         int64_t d = mr_tensor_int_at(x, i);
         d = d >= -f->n && d < 0 ? d + f->n : d;
         d = d >= 0 && d < f->n ? d : f->n - 1;
-        set(y, i, place_of(f->dst, f->n, f->src[d]));
+        store_index(y, i, place_of(f->dst, f->n, f->src[d]));
     }
     return NULL;
 }
@@ -114,7 +114,7 @@ static mr_status *vec_permute(mr_run *r)
     for (int i = 0; i < f.n; i++) {
         int from = place_of(f.src, f.n, f.dst[i]);
         for (int64_t k = 0; k < width; k++)
-            set(y, i * width + k, mr_tensor_int_at(x, from * width + k));
+            store_index(y, i * width + k, mr_tensor_int_at(x, from * width + k));
     }
     return NULL;
 }
@@ -122,7 +122,7 @@ static mr_status *vec_permute(mr_run *r)
 #define ATTRS                                                                            \
     .attrs = "T: {int32, int64} = DT_INT32; src_format: string = 'NHWC'; dst_format: "   \
              "string = 'NCHW'",                                                          \
-    .flags = MR_NO_GRADIENT, .shape = mr_shape_same, .state_bytes = sizeof(formats), .init = init
+    .flags = MR_NO_GRADIENT, .shape = mr_shape_same, .state_bytes = sizeof(formats), .init = init_formats
 
 MR_OP(DataFormatDimMap,
     .doc      = "where dimensions of one layout are in another",

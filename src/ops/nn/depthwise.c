@@ -17,13 +17,13 @@ static mr_status *check_strides(const mr_window *w)
                       "column dimensions.");
 }
 
-static mr_status *init(mr_make *m, void *state)
+static mr_status *init_depthwise(mr_make *m, void *state)
 {
     MR_TRY(mr_conv2d_init(m, state));
     return check_strides(&((const mr_conv_state *)state)->window);
 }
 
-static mr_status *depthwise(mr_run *r)
+static mr_status *run_depthwise(mr_run *r)
 {
     const mr_window *w = &((const mr_conv_state *)r->state)->window;
     const mr_tensor *image = mr_in(r, 0), *filter = mr_in(r, 1);
@@ -40,10 +40,10 @@ static mr_status *depthwise(mr_run *r)
 
 static mr_status *depthwise_input(mr_run *r) { return mr_conv_input_kernel(r, true); }
 static mr_status *depthwise_filter(mr_run *r) { return mr_conv_filter_kernel(r, true); }
-static mr_status *infer(mr_infer *c) { return mr_conv_infer(c, 2, true); }
+static mr_status *infer_depthwise(mr_infer *c) { return mr_conv_infer(c, 2, true); }
 static mr_status *infer_input(mr_infer *c) { return mr_conv_input_infer(c, 2); }
 static mr_status *infer_filter(mr_infer *c) { return mr_conv_filter_infer(c, 2); }
-static void backward(mr_grad *g) { mr_conv_grad(g, &family); }
+static void depthwise_backward(mr_grad *g) { mr_conv_grad(g, &family); }
 static void input_backward(mr_grad *g) { mr_conv_input_grad(g, &family); }
 static void filter_backward(mr_grad *g) { mr_conv_filter_grad(g, &family); }
 
@@ -56,11 +56,11 @@ MR_OP(DepthwiseConv2dNative,
     .doc         = "2-D convolution of each channel with its own filters",
     .sig         = "input: T, filter: T -> output: T",
     .attrs       = ATTRS,
-    .shape       = infer,
-    .grad        = backward,
-    .kernels     = MR_KERNELS(MR_CPU_ONE(depthwise, MR_FLOATS) MR_GPU(depthwise, FLOAT)),
+    .shape       = infer_depthwise,
+    .grad        = depthwise_backward,
+    .kernels     = MR_KERNELS(MR_CPU_ONE(run_depthwise, MR_FLOATS) MR_GPU(run_depthwise, FLOAT)),
     .state_bytes = sizeof(mr_conv_state),
-    .init        = init,
+    .init        = init_depthwise,
     .deinit      = mr_conv_deinit,
     .examples    = MR_EXAMPLES(
         "strides=[1, 1, 1, 1] padding=\"VALID\": [[[[3, 1], [2, -2], [-1, 1]], [[3, -2], [-2, "
@@ -104,7 +104,7 @@ MR_OP(DepthwiseConv2dNativeBackpropInput,
     .grad        = input_backward,
     .kernels     = MR_KERNELS(MR_CPU_ONE(depthwise_input, MR_FLOATS) MR_GPU_HOST(depthwise_input, FLOAT, 1, 0)),
     .state_bytes = sizeof(mr_conv_state),
-    .init        = init,
+    .init        = init_depthwise,
     .deinit      = mr_conv_deinit,
     .examples    = MR_EXAMPLES(
         "strides=[1, 1, 1, 1] padding=\"VALID\": [1, 3, 3, 2], [[[[-2], [3]], [[-2], [1]]], "
@@ -141,7 +141,7 @@ MR_OP(DepthwiseConv2dNativeBackpropFilter,
     .grad        = filter_backward,
     .kernels     = MR_KERNELS(MR_CPU_ONE(depthwise_filter, MR_FLOATS) MR_GPU_HOST(depthwise_filter, FLOAT, 2, 0)),
     .state_bytes = sizeof(mr_conv_state),
-    .init        = init,
+    .init        = init_depthwise,
     .deinit      = mr_conv_deinit,
     .examples    = MR_EXAMPLES(
         "strides=[1, 1, 1, 1] padding=\"VALID\": [[[[3, 1], [2, -2], [-1, 1]], [[3, -2], [-2, "

@@ -81,10 +81,10 @@ static mr_status *read_attrs(const mr_node *n, state *s)
     return NULL;
 }
 
-static mr_status *init(mr_make *m, void *s) { return read_attrs(m->node, s); }
+static mr_status *init_dilation(mr_make *m, void *s) { return read_attrs(m->node, s); }
 
-static mr_status *resolve(const state *s, const mr_tensor *image, const mr_tensor *filter,
-                          geometry *g)
+static mr_status *resolve_geometry(const state *s, const mr_tensor *image, const mr_tensor *filter,
+                                   geometry *g)
 {
     int64_t after;
     if (image->rank != 4)
@@ -115,7 +115,7 @@ typedef struct split {
     void (*fn)(const job *j, int64_t image);
 } split;
 
-static void images(void *ctx, int64_t begin, int64_t end)
+static void run_images(void *ctx, int64_t begin, int64_t end)
 {
     const split *s = ctx;
     for (int64_t i = begin; i < end; i++)
@@ -128,12 +128,12 @@ static double image_cost(const geometry *g)
            (double)g->filter[0] * (double)g->filter[1];
 }
 
-static mr_status *forward(mr_run *r)
+static mr_status *dilation_forward(mr_run *r)
 {
     mr_status *st = NULL;
     mr_wide x = {0}, f = {0}, y = {0};
     geometry g;
-    MR_GO(resolve(r->state, mr_in(r, 0), mr_in(r, 1), &g));
+    MR_GO(resolve_geometry(r->state, mr_in(r, 0), mr_in(r, 1), &g));
     MR_GO(mr_wide_out(r, -1, 0, 4, (int64_t[]){g.batch, g.out[0], g.out[1], g.channels}, &y));
     if (y.t->n == 0)
         goto out;
@@ -141,7 +141,7 @@ static mr_status *forward(mr_run *r)
     MR_GO(mr_wide_in(r, 1, &f));
     job j = {&g, x.t->data, f.t->data, NULL, y.t->data};
     split s = {&j, loops_of((mr_dtype)y.t->dtype)->forward};
-    mr_run_for(r, g.batch, image_cost(&g), images, &s);
+    mr_run_for(r, g.batch, image_cost(&g), run_images, &s);
     mr_wide_store(r, 0, &y);
 out:
     mr_wide_deinit(&x);
@@ -159,13 +159,13 @@ static mr_status *check_dy(const geometry *g, const mr_tensor *dy)
                       MR_SHAPE_TEXT(4, want));
 }
 
-static mr_status *backward(mr_run *r, bool by_filter)
+static mr_status *dilation_backward(mr_run *r, bool by_filter)
 {
     const mr_tensor *like = mr_in(r, by_filter);
     mr_status *st = NULL;
     mr_wide in[3] = {{0}}, y = {0};
     geometry g;
-    MR_GO(resolve(r->state, mr_in(r, 0), mr_in(r, 1), &g));
+    MR_GO(resolve_geometry(r->state, mr_in(r, 0), mr_in(r, 1), &g));
     MR_GO(check_dy(&g, mr_in(r, 2)));
     MR_GO(mr_wide_out(r, -1, 0, like->rank, like->dims, &y));
     mr_tensor_zero(y.t);
@@ -175,9 +175,9 @@ static mr_status *backward(mr_run *r, bool by_filter)
     const loops *l = loops_of((mr_dtype)y.t->dtype);
     split s = {&j, by_filter ? l->filter : l->input};
     if (in[2].t->n > 0 && by_filter)
-        images(&s, 0, g.batch);
+        run_images(&s, 0, g.batch);
     else if (in[2].t->n > 0)
-        mr_run_for(r, g.batch, image_cost(&g), images, &s);
+        mr_run_for(r, g.batch, image_cost(&g), run_images, &s);
     mr_wide_store(r, 0, &y);
 out:
     for (int i = 0; i < 3; i++)
@@ -186,12 +186,12 @@ out:
     return st;
 }
 
-static mr_status *input_grad(mr_run *r) { return backward(r, false); }
-static mr_status *filter_grad(mr_run *r) { return backward(r, true); }
+static mr_status *input_grad(mr_run *r) { return dilation_backward(r, false); }
+static mr_status *filter_grad(mr_run *r) { return dilation_backward(r, true); }
 
 /* ---- shapes and gradients ---- */
 
-static mr_status *infer(mr_infer *c)
+static mr_status *infer_dilation(mr_infer *c)
 {
     state s;
     const mr_pshape *x, *f;
@@ -214,7 +214,7 @@ static mr_status *infer(mr_infer *c)
 static mr_status *infer_input(mr_infer *c) { return mr_infer_rank(c, c->in[0], 4, &c->out[0]); }
 static mr_status *infer_filter(mr_infer *c) { return mr_infer_rank(c, c->in[1], 3, &c->out[0]); }
 
-static void grad(mr_grad *g)
+static void dilation_grad(mr_grad *g)
 {
     static const char *const ops[] = {"Dilation2DBackpropInput", "Dilation2DBackpropFilter"};
     for (int i = 0; i < 2; i++)
@@ -225,16 +225,16 @@ static void grad(mr_grad *g)
 #define ATTRS                                                                               \
     "T: realnumbertype; strides: list(int) >= 4; rates: list(int) >= 4; padding: {'SAME', " \
     "'VALID'}"
-#define STATE .state_bytes = sizeof(state), .init = init
+#define STATE .state_bytes = sizeof(state), .init = init_dilation
 
 MR_OP(Dilation2D,
     .doc      = "the largest sum of an image [batch, height, width, channels] and a filter "
                 "[height, width, channels] under each place of it",
     .sig      = "input: T, filter: T -> output: T",
     .attrs    = ATTRS,
-    .shape    = infer,
-    .grad     = grad,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(forward, MR_REALS)),
+    .shape    = infer_dilation,
+    .grad     = dilation_grad,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(dilation_forward, MR_REALS)),
     STATE,
     .examples = MR_EXAMPLES(
         "strides=[1, 1, 1, 1] rates=[1, 1, 1, 1] padding=\"VALID\": [[[[1], [2]], [[3], [9]]]], "

@@ -122,7 +122,7 @@ static void one_number(mr_philox *p, int64_t in, int64_t out, int64_t *at)
 }
 
 /* Sizes k + 1 as often as needed, the others k, shuffled. */
-static void shuffled(mr_philox *p, int64_t in, int64_t out, int64_t *at)
+static void shuffled_sequence(mr_philox *p, int64_t in, int64_t out, int64_t *at)
 {
     mr_words w = mr_words_at(*p, 0);
     mr_philox_skip(p, (uint64_t)(out + 3) / 4);
@@ -156,7 +156,7 @@ static mr_status *read_ratios(const mr_node *n, float out[2])
     return NULL;
 }
 
-static mr_status *init(mr_make *m, void *state_)
+static mr_status *init_fractional_pool(mr_make *m, void *state_)
 {
     state *s = state_;
     bool deterministic;
@@ -199,7 +199,7 @@ static void forward_window(void *ctx, const cell *c)
     j->l->forward(c, j->image, j->out);
 }
 
-static mr_status *forward(mr_run *r)
+static mr_status *fractional_pool_forward(mr_run *r)
 {
     const state *s = r->state;
     const mr_tensor *x = mr_in(r, 0);
@@ -216,7 +216,7 @@ static mr_status *forward(mr_run *r)
                               MR_TENSOR_SHAPE(x));
         w.out[i] = MR_MIN(w.out[i], w.in[i]); /* sizes beyond what a float counts */
         MR_TRY(mr_run_output(r, 1 + i, 1, (int64_t[]){w.out[i] + 1}, &at[i]));
-        (s->pseudo_random ? one_number : shuffled)(&p, w.in[i], w.out[i], at[i]->data);
+        (s->pseudo_random ? one_number : shuffled_sequence)(&p, w.in[i], w.out[i], at[i]->data);
         w.at[i] = at[i]->data;
     }
     MR_TRY(mr_run_output(r, 0, 4, (int64_t[]){w.batch, w.out[0], w.out[1], w.channels}, &y));
@@ -310,7 +310,7 @@ static mr_status *init_grad(mr_make *m, void *overlapping)
 
 /* ---- shapes and gradients ---- */
 
-static mr_status *infer(mr_infer *c)
+static mr_status *infer_fractional_pool(mr_infer *c)
 {
     float ratio[2];
     const mr_pshape *x;
@@ -361,14 +361,14 @@ static void mean_backward(mr_grad *g)
     .attrs = "pooling_ratio: list(float) >= 4; pseudo_random: bool = false; "                   \
              "overlapping: bool = false; deterministic: bool = false; seed: int = 0; "          \
              "seed2: int = 0; T: " NUMBERS,                                                     \
-    .flags = MR_NO_FOLD, .shape = infer, .state_bytes = sizeof(state), .init = init
+    .flags = MR_NO_FOLD, .shape = infer_fractional_pool, .state_bytes = sizeof(state), .init = init_fractional_pool
 #define FIXED "pooling_ratio=[1, 1, 2, 1] deterministic=true seed=5 "
 
 MR_OP(FractionalMaxPool,
     .doc      = "the largest value in windows of sizes drawn by chance",
     POOL,
     .grad     = max_backward,
-    .kernels  = KERNELS(max, forward),
+    .kernels  = KERNELS(max, fractional_pool_forward),
     .examples = MR_EXAMPLES(
         FIXED ": [[[[1], [7], [3], [4]]]] -> [[[[7], [4]]]], [0, 1], [0, 2, 4]",
         FIXED "overlapping=true: [[[[1], [2], [5], [4]]]] -> [[[[5], [5]]]], [0, 1], [0, 2, 4]",
@@ -388,7 +388,7 @@ MR_OP(FractionalAvgPool,
     .doc      = "the mean in windows of sizes drawn by chance",
     POOL,
     .grad     = mean_backward,
-    .kernels  = KERNELS(mean, forward),
+    .kernels  = KERNELS(mean, fractional_pool_forward),
     .examples = MR_EXAMPLES(
         FIXED ": [[[[1], [7], [3], [5]]]] -> [[[[4], [4]]]], [0, 1], [0, 2, 4]",
         FIXED "overlapping=true: [[[[1], [2], [3], [5]]]] -> [[[[2], [4]]]], [0, 1], [0, 2, 4]",

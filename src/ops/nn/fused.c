@@ -68,7 +68,7 @@ MR_OP(FusedResizeAndPadConv2D,
 
 /* ---- bias, normalization, activation ---- */
 
-static mr_out activate(mr_scope *s, const mr_node *n, mr_sv name, mr_out x)
+static mr_out emit_activation(mr_scope *s, const mr_node *n, mr_sv name, mr_out x)
 {
     static const char *const plain[] = {"Relu", "Relu6", "Elu", "Tanh", "Sigmoid"};
     const mr_attr *alpha = mr_node_attr(n, "leakyrelu_alpha");
@@ -90,8 +90,8 @@ static mr_out by_channel(mr_scope *s, mr_out v, bool first, int rank)
 }
 
 /* args: scale, offset, mean, variance */
-static mr_out normalize(mr_scope *s, const mr_node *n, mr_out x, const mr_out *args, bool first,
-                        int rank)
+static mr_out emit_normalization(mr_scope *s, const mr_node *n, mr_out x, const mr_out *args, bool first,
+                                 int rank)
 {
     float epsilon = 0;
     mr_scope_fail(s, mr_node_get_float(n, "epsilon", &epsilon));
@@ -112,7 +112,7 @@ static bool is_channels_first(mr_scope *s, const mr_node *n)
 }
 
 /* What fused_ops say is done with x; its arguments are inputs 2 and on. */
-static mr_out finish(mr_scope *s, const mr_node *n, const mr_out *in, mr_out x, int rank)
+static mr_out emit_fused_ops(mr_scope *s, const mr_node *n, const mr_out *in, mr_out x, int rank)
 {
     const mr_attr *ops = NULL;
     int n_args = n->n_in - 2;
@@ -140,13 +140,13 @@ static mr_out finish(mr_scope *s, const mr_node *n, const mr_out *in, mr_out x, 
         x = mr_emit_with(s, "BiasAdd", MR_ATTRS({"data_format", mr_a_str(first ? "NCHW" : "NHWC")}),
                          x, in[2]);
     else
-        x = normalize(s, n, x, in + 2, first, rank);
-    return ops->n == 2 && mr_scope_ok(s) ? activate(s, n, ops->ss[1], x) : x;
+        x = emit_normalization(s, n, x, in + 2, first, rank);
+    return ops->n == 2 && mr_scope_ok(s) ? emit_activation(s, n, ops->ss[1], x) : x;
 }
 
 static void fused_conv2d(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
 {
-    out[0] = finish(s, n, in, mr_inside_emit(s, n, "Conv2D", CONV_ATTRS, in, 2), 4);
+    out[0] = emit_fused_ops(s, n, in, mr_inside_emit(s, n, "Conv2D", CONV_ATTRS, in, 2), 4);
 }
 
 static void fused_conv3d(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
@@ -155,18 +155,18 @@ static void fused_conv3d(mr_scope *s, const mr_node *n, const mr_out *in, mr_out
     mr_scope_fail(s, mr_node_get_list(n, "padding_list", MR_ATTR_INT, &pads));
     if (pads && pads->n > 0)
         mr_scope_fail(s, mr_error(MR_UNIMPLEMENTED, "padding_list is not implemented"));
-    out[0] = finish(s, n, in, mr_inside_emit(s, n, "Conv3D", CONV_ATTRS, in, 2), 5);
+    out[0] = emit_fused_ops(s, n, in, mr_inside_emit(s, n, "Conv3D", CONV_ATTRS, in, 2), 5);
 }
 
 static void fused_depthwise(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
 {
     const char *attrs = "strides padding data_format dilations";
-    out[0] = finish(s, n, in, mr_inside_emit(s, n, "DepthwiseConv2dNative", attrs, in, 2), 4);
+    out[0] = emit_fused_ops(s, n, in, mr_inside_emit(s, n, "DepthwiseConv2dNative", attrs, in, 2), 4);
 }
 
 static void fused_matmul(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
 {
-    out[0] = finish(s, n, in, mr_inside_emit(s, n, "MatMul", "transpose_a transpose_b", in, 2), 2);
+    out[0] = emit_fused_ops(s, n, in, mr_inside_emit(s, n, "MatMul", "transpose_a transpose_b", in, 2), 2);
 }
 
 MR_INSIDE(fused_conv2d, fused_conv2d)
@@ -352,7 +352,7 @@ MR_OP(_FusedBatchNormGradEx,
 
 /* ---- chains ---- */
 
-static void chain(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
+static void emit_chain(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
 {
     static const char *const known[] = {
         "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Elu",
@@ -376,7 +376,7 @@ static void chain(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
     }
 }
 
-MR_INSIDE(chain, chain)
+MR_INSIDE(chain, emit_chain)
 
 MR_OP(_UnaryOpsComposition,
     .doc      = "element-wise ops, one after another",

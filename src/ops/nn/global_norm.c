@@ -22,7 +22,7 @@ static parts read_parts(mr_scope *s, const mr_node *n, mr_out v)
 }
 
 /* in: t, m, v, beta, gamma */
-static void forward(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
+static void emit_global_norm(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
 {
     parts p = read_parts(s, n, in[2]);
     mr_out factor = p.scaled ? mr_emit(s, "Mul", p.root, in[4]) : p.root;
@@ -31,7 +31,7 @@ static void forward(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out
 }
 
 /* in: t, m, v, gamma, backprop */
-static void backward(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
+static void emit_global_norm_grad(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
 {
     parts p = read_parts(s, n, in[2]);
     mr_out axes = mr_const_vec_i32(s, 3, (int32_t[]){0, 1, 2});
@@ -47,7 +47,7 @@ static void backward(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *ou
     out[4] = p.scaled ? mr_emit(s, "Mul", sum, p.root) : mr_emit(s, "ZerosLike", in[3]);
 }
 
-static mr_status *checked(mr_run *r)
+static mr_status *run_checked(mr_run *r)
 {
     static const char *const vectors[] = {"mean", "var", "beta", "gamma"};
     const mr_tensor *t = mr_in(r, 0);
@@ -67,8 +67,8 @@ static mr_status *checked(mr_run *r)
     return mr_inside_run(r);
 }
 
-static mr_status *forward_init(mr_make *m, void *s) { return mr_inside_init(m, s, forward); }
-static mr_status *backward_init(mr_make *m, void *s) { return mr_inside_init(m, s, backward); }
+static mr_status *forward_init(mr_make *m, void *s) { return mr_inside_init(m, s, emit_global_norm); }
+static mr_status *backward_init(mr_make *m, void *s) { return mr_inside_init(m, s, emit_global_norm_grad); }
 static mr_status *forward_shape(mr_infer *c)
 {
     const mr_pshape *v;
@@ -92,7 +92,7 @@ static mr_status *backward_shape(mr_infer *c)
     return NULL;
 }
 
-static void grad(mr_grad *g)
+static void global_norm_grad(mr_grad *g)
 {
     mr_out d = mr_emit_like(g, "BatchNormWithGlobalNormalizationGrad",
                             "variance_epsilon scale_after_normalization",
@@ -110,8 +110,8 @@ MR_OP(BatchNormWithGlobalNormalization,
     .sig      = "t: T, m: T, v: T, beta: T, gamma: T -> result: T",
     .attrs    = ATTRS, OLD,
     MR_INSIDE_OP(forward),
-    .grad     = grad,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(checked, MR_FLOATS)),
+    .grad     = global_norm_grad,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_checked, MR_FLOATS)),
     .examples = MR_EXAMPLES(
         "variance_epsilon=0 scale_after_normalization=true: [[[[1, 2], [5, 3]]]], [3, 1], [4, 1], "
         "[1, 0], [2, 3] -> [[[[-1, 3], [3, 6]]]]",
@@ -127,7 +127,7 @@ MR_OP(BatchNormWithGlobalNormalizationGrad,
     .sig      = "t: T, m: T, v: T, gamma: T, backprop: T -> dx: T, dm: T, dv: T, db: T, dg: T",
     .attrs    = ATTRS, OLD,
     MR_INSIDE_OP(backward),
-    .kernels  = MR_KERNELS(MR_CPU_ONE(checked, MR_FLOATS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_checked, MR_FLOATS)),
     .examples = MR_EXAMPLES(
         "variance_epsilon=0 scale_after_normalization=true: [[[[1], [5]]]], [3], [4], [2], "
         "[[[[1], [2]]]] -> [[[[1], [2]]]], [-3], [-0.25], [3], [1]",

@@ -27,7 +27,7 @@ static mr_status *check_shape(const mr_run *r, int i, int rank, const int64_t *d
                       MR_SHAPE_TEXT(rank, dims), MR_TENSOR_SHAPE(t));
 }
 
-static mr_status *check(const mr_run *r, sizes *s)
+static mr_status *check_sizes(const mr_run *r, sizes *s)
 {
     const mr_tensor *x = mr_in(r, X), *h = mr_in(r, H_PREV);
     int64_t most = INT64_C(1) << 40; /* so that sums and multiples of sizes fit */
@@ -49,24 +49,24 @@ static mr_status *check(const mr_run *r, sizes *s)
     return NULL;
 }
 
-static const float *in(const mr_run *r, int i) { return mr_in(r, i)->data; }
+static const float *input_data(const mr_run *r, int i) { return mr_in(r, i)->data; }
 
 /* c = a b, or a b^T; plus: added to c. */
-static mr_status *multiply(mr_run *r, int64_t m, int64_t n, int64_t k, const float *a,
-                           const float *b, bool turned, bool plus, float *c)
+static mr_status *multiply_matrices(mr_run *r, int64_t m, int64_t n, int64_t k, const float *a,
+                                    const float *b, bool turned, bool plus, float *c)
 {
     mr_gemm g = {MR_FLOAT, m, n, k, .tb = turned, .plus = plus};
     return mr_gemm_run(r, &(mr_gemm_batch){.one = g, .n_batch = 1, .a = a, .b = b, .c = c});
 }
 
 /* to = [x, h] w + b: x and h are multiplied with their own rows of w. */
-static mr_status *gates(mr_run *r, const sizes *s, const float *h, int w, int b, int64_t n,
-                        float *to)
+static mr_status *compute_gates(mr_run *r, const sizes *s, const float *h, int w, int b, int64_t n,
+                                float *to)
 {
     for (int64_t row = 0; row < s->batch; row++)
-        memcpy(to + row * n, in(r, b), sizeof(float) * (size_t)n);
-    MR_TRY(multiply(r, s->batch, n, s->inputs, in(r, X), in(r, w), false, true, to));
-    return multiply(r, s->batch, n, s->cells, h, in(r, w) + s->inputs * n, false, true, to);
+        memcpy(to + row * n, input_data(r, b), sizeof(float) * (size_t)n);
+    MR_TRY(multiply_matrices(r, s->batch, n, s->inputs, input_data(r, X), input_data(r, w), false, true, to));
+    return multiply_matrices(r, s->batch, n, s->cells, h, input_data(r, w) + s->inputs * n, false, true, to);
 }
 
 /* ---- forward ---- */
@@ -82,12 +82,12 @@ static void split_gates(const sizes *s, const float *ru, const float *h, float *
     }
 }
 
-static mr_status *forward(mr_run *r)
+static mr_status *gru_forward(mr_run *r)
 {
     mr_status *st = NULL;
     sizes s;
     mr_tensor *out[N_OUT], *ru = NULL, *rh = NULL;
-    MR_TRY(check(r, &s));
+    MR_TRY(check_sizes(r, &s));
     const int64_t dims[2] = {s.batch, s.cells};
     for (int i = 0; i < N_OUT; i++)
         MR_TRY(mr_run_output(r, i, 2, dims, &out[i]));
@@ -95,11 +95,11 @@ static mr_status *forward(mr_run *r)
         return NULL;
     MR_GO(mr_run_temp(r, MR_FLOAT, 2, (int64_t[]){s.batch, 2 * s.cells}, &ru));
     MR_GO(mr_run_temp(r, MR_FLOAT, 2, dims, &rh));
-    const float *h_prev = in(r, H_PREV);
+    const float *h_prev = input_data(r, H_PREV);
     float *u = out[OUT_U]->data, *c = out[OUT_C]->data, *h = out[OUT_H]->data;
-    MR_GO(gates(r, &s, h_prev, W_RU, B_RU, 2 * s.cells, ru->data));
+    MR_GO(compute_gates(r, &s, h_prev, W_RU, B_RU, 2 * s.cells, ru->data));
     split_gates(&s, ru->data, h_prev, out[OUT_R]->data, u, rh->data);
-    MR_GO(gates(r, &s, rh->data, W_C, B_C, s.cells, c));
+    MR_GO(compute_gates(r, &s, rh->data, W_C, B_C, s.cells, c));
     for (int64_t i = 0; i < s.batch * s.cells; i++) {
         c[i] = mr_tanhf(c[i]);
         h[i] = u[i] * h_prev[i] + (1 - u[i]) * c[i];
@@ -112,7 +112,7 @@ out:
 
 /* ---- backward ---- */
 
-static mr_status *outputs(mr_run *r, const sizes *s, float **out)
+static mr_status *make_outputs(mr_run *r, const sizes *s, float **out)
 {
     const int64_t widths[N_GRADS] = {s->inputs, s->cells, s->cells, 2 * s->cells};
     for (int i = 0; i < N_GRADS; i++) {
@@ -127,7 +127,7 @@ static mr_status *outputs(mr_run *r, const sizes *s, float **out)
 /* The parts of the gates' gradients that h alone tells. */
 static void open_gates(const mr_run *r, const sizes *s, float *dc, float *dru)
 {
-    const float *u = in(r, S_U), *c = in(r, S_C), *h = in(r, H_PREV), *dh = in(r, D_H);
+    const float *u = input_data(r, S_U), *c = input_data(r, S_C), *h = input_data(r, H_PREV), *dh = input_data(r, D_H);
     for (int64_t i = 0; i < s->batch * s->cells; i++) {
         dc[i] = dh[i] * (1 - u[i]) * (1 - c[i] * c[i]);
         dru[i / s->cells * 2 * s->cells + s->cells + i % s->cells] =
@@ -139,7 +139,8 @@ static void open_gates(const mr_run *r, const sizes *s, float *dc, float *dru)
 static void close_gates(const mr_run *r, const sizes *s, const float *drh, float *dru,
                         float *dh_prev)
 {
-    const float *gate = in(r, S_R), *u = in(r, S_U), *h = in(r, H_PREV), *dh = in(r, D_H);
+    const float *gate = input_data(r, S_R), *u = input_data(r, S_U), *h = input_data(r, H_PREV),
+                *dh = input_data(r, D_H);
     for (int64_t i = 0; i < s->batch * s->cells; i++) {
         dru[i / s->cells * 2 * s->cells + i % s->cells] =
             drh[i] * h[i] * gate[i] * (1 - gate[i]);
@@ -147,26 +148,26 @@ static void close_gates(const mr_run *r, const sizes *s, const float *drh, float
     }
 }
 
-static mr_status *backward(mr_run *r)
+static mr_status *gru_backward(mr_run *r)
 {
     mr_status *st = NULL;
     sizes s;
     float *d[N_GRADS];
     mr_tensor *drh = NULL;
-    MR_TRY(check(r, &s));
-    MR_TRY(outputs(r, &s, d));
+    MR_TRY(check_sizes(r, &s));
+    MR_TRY(make_outputs(r, &s, d));
     if (s.batch == 0 || s.cells == 0)
         return NULL;
     MR_GO(mr_run_temp(r, MR_FLOAT, 2, (int64_t[]){s.batch, s.cells}, &drh));
-    const float *wc = in(r, W_C), *wru = in(r, W_RU);
+    const float *wc = input_data(r, W_C), *wru = input_data(r, W_RU);
     int64_t n = s.cells, two = 2 * s.cells;
     open_gates(r, &s, d[D_C_BAR], d[D_RU_BAR]);
-    MR_GO(multiply(r, s.batch, n, n, d[D_C_BAR], wc + s.inputs * n, true, false, drh->data));
+    MR_GO(multiply_matrices(r, s.batch, n, n, d[D_C_BAR], wc + s.inputs * n, true, false, drh->data));
     close_gates(r, &s, drh->data, d[D_RU_BAR], d[D_H_PREV]);
-    MR_GO(multiply(r, s.batch, n, two, d[D_RU_BAR], wru + s.inputs * two, true, true, d[D_H_PREV]));
+    MR_GO(multiply_matrices(r, s.batch, n, two, d[D_RU_BAR], wru + s.inputs * two, true, true, d[D_H_PREV]));
     if (s.inputs > 0) {
-        MR_GO(multiply(r, s.batch, s.inputs, n, d[D_C_BAR], wc, true, false, d[D_X]));
-        MR_GO(multiply(r, s.batch, s.inputs, two, d[D_RU_BAR], wru, true, true, d[D_X]));
+        MR_GO(multiply_matrices(r, s.batch, s.inputs, n, d[D_C_BAR], wc, true, false, d[D_X]));
+        MR_GO(multiply_matrices(r, s.batch, s.inputs, two, d[D_RU_BAR], wru, true, true, d[D_X]));
     }
 out:
     mr_tensor_unref(drh);
@@ -175,7 +176,7 @@ out:
 
 /* ---- shapes and gradient ---- */
 
-static mr_status *infer(mr_infer *c)
+static mr_status *infer_gru_cell(mr_infer *c)
 {
     const mr_pshape *x, *h;
     MR_TRY(mr_infer_rank(c, c->in[X], 2, &x));
@@ -198,14 +199,14 @@ static mr_status *infer_grad(mr_infer *c)
     return NULL;
 }
 
-static mr_out join(mr_grad *g, mr_out a, mr_out b)
+static mr_out join_columns(mr_grad *g, mr_out a, mr_out b)
 {
     return mr_emit_lists(g->s, "ConcatV2", NULL, 0,
                          (mr_emit_arg[]){{2, (mr_out[]){a, b}},
                                          {-1, (mr_out[]){mr_const_i32(g->s, 1)}}}, 2);
 }
 
-static void grad(mr_grad *g)
+static void gru_cell_grad(mr_grad *g)
 {
     mr_scope *s = g->s;
     mr_out args[N_IN];
@@ -220,9 +221,9 @@ static void grad(mr_grad *g)
     mr_dxi(g, X, mr_nth(d, D_X));
     mr_dxi(g, H_PREV, mr_nth(d, D_H_PREV));
     mr_dxi(g, W_RU, mr_emit_with(s, "MatMul", MR_ATTRS({"transpose_a", mr_a_bool(true)}),
-                                 join(g, args[X], args[H_PREV]), dru));
+                                 join_columns(g, args[X], args[H_PREV]), dru));
     mr_dxi(g, W_C, mr_emit_with(s, "MatMul", MR_ATTRS({"transpose_a", mr_a_bool(true)}),
-                                join(g, args[X], rh), dc));
+                                join_columns(g, args[X], rh), dc));
     mr_dxi(g, B_RU, mr_emit(s, "BiasAddGrad", dru));
     mr_dxi(g, B_C, mr_emit(s, "BiasAddGrad", dc));
 }
@@ -234,9 +235,9 @@ MR_OP(GRUBlockCell,
     .doc      = "one step [batch, inputs] of a gated recurrent unit",
     .sig      = WEIGHTS " -> r: T, u: T, c: T, h: T",
     .attrs    = "T: {float}",
-    .shape    = infer,
-    .grad     = grad,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(forward, TYPES)),
+    .shape    = infer_gru_cell,
+    .grad     = gru_cell_grad,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(gru_forward, TYPES)),
     .examples = MR_EXAMPLES(
         "nograd: [[0]], [[2]], fill(0, 2,2), fill(0, 2,1), [0, 0], [0] -> [[0.5]], [[0.5]], [[0]], "
         "[[1]]",
@@ -255,7 +256,7 @@ MR_OP(GRUBlockCellGrad,
                 "d_r_bar_u_bar: T",
     .attrs    = "T: {float}",
     .shape    = infer_grad,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(backward, TYPES)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(gru_backward, TYPES)),
     .examples = MR_EXAMPLES(
         "[[0]], [[2]], fill(0, 2,2), fill(0, 2,1), [0, 0], [0], [[0.5]], [[0.5]], [[0]], [[1]] -> "
         "[[0]], [[0.5]], [[0.5]], [[0, 0.5]]",

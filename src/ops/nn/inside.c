@@ -8,8 +8,8 @@
 
 /* A node "in<i>" for each input, then what fn emits, then an Identity for each output, so that
  * every output has a reader. */
-static mr_status *build(mr_scope *s, const mr_node *n, const mr_out *in, mr_inside_fn *fn,
-                        mr_node **results)
+static mr_status *build_graph(mr_scope *s, const mr_node *n, const mr_out *in, mr_inside_fn *fn,
+                              mr_node **results)
 {
     mr_out *out = mr_new_array(mr_out, n->n_out);
     if (mr_scope_ok(s))
@@ -62,7 +62,7 @@ mr_status *mr_inside_init(mr_make *m, void *state, mr_inside_fn *fn)
     mr_scope_init(&scope, s->graph, "");
     for (int i = 0; i < n->n_in; i++)
         in[i] = mr_placeholder(&scope, mr_dtype_base(n->in_types[i]), "in", NULL);
-    mr_status *st = build(&scope, n, in, fn, s->results);
+    mr_status *st = build_graph(&scope, n, in, fn, s->results);
     mr_scope_deinit(&scope);
     mr_free(in);
     return st ? st : make_kernels(m, s);
@@ -164,7 +164,7 @@ mr_status *mr_inside_infer(mr_infer *c, mr_inside_fn *fn)
     mr_scope_init(&s, g, "");
     for (int i = 0; i < c->n_in; i++)
         in[i] = known_input(&s, c, i);
-    mr_status *st = build(&s, c->node, in, fn, results);
+    mr_status *st = build_graph(&s, c->node, in, fn, results);
     for (int i = 0; i < c->n_out && !st; i++) {
         const mr_pshape *y = results[i]->out_shapes[0];
         c->out[i] = y->rank < 0 ? &mr_pshape_unknown : mr_pshape_of(c->arena, y->rank, y->dims);

@@ -51,14 +51,14 @@ static mr_status *l2_loss_accel(mr_run *r)
     return mr_reduce_accel(r, "squares", x, fold, 2, y);
 }
 
-static void backward(mr_grad *g) { mr_dxi(g, 0, mr_emit(g->s, "Mul", mr_xi(g, 0), mr_dyi(g, 0))); }
+static void l2_loss_backward(mr_grad *g) { mr_dxi(g, 0, mr_emit(g->s, "Mul", mr_xi(g, 0), mr_dyi(g, 0))); }
 
 MR_OP(L2Loss,
     .doc      = "half the sum of squares of all elements",
     .sig      = "t: T -> output: T",
     .attrs    = "T: {half, bfloat16, float, double}",
     .shape    = mr_shape_scalar,
-    .grad     = backward,
+    .grad     = l2_loss_backward,
     .kernels  = MR_KERNELS(MR_CPU_ONE(l2_loss, MR_FLOATS) MR_GPU(l2_loss_accel, FLOAT)),
     .examples = MR_EXAMPLES(
         "[[1, -2], [3, 0.5]] -> 7.125",

@@ -15,12 +15,12 @@ typedef struct job {
 #define MR_TYPED_FILE "ops/nn/leaky_relu.c"
 #include "ops/nn/each_wide.h"
 
-static mr_status *init(mr_make *m, void *state)
+static mr_status *init_alpha(mr_make *m, void *state)
 {
     return mr_node_get_float(m->node, "alpha", state);
 }
 
-static mr_status *run(mr_run *r, int n_in)
+static mr_status *run_leaky_relu(mr_run *r, int n_in)
 {
     mr_status *st = NULL;
     mr_wide in[2] = {{0}}, y = {0};
@@ -38,15 +38,15 @@ out:
     return st;
 }
 
-static mr_status *leaky_relu(mr_run *r) { return run(r, 1); }
+static mr_status *leaky_relu(mr_run *r) { return run_leaky_relu(r, 1); }
 
 static mr_status *leaky_relu_grad(mr_run *r)
 {
     MR_TRY(mr_check_same_shape(r));
-    return run(r, 2);
+    return run_leaky_relu(r, 2);
 }
 
-static void backward(mr_grad *g)
+static void leaky_relu_backward(mr_grad *g)
 {
     mr_dxi(g, 0, mr_emit_like(g, "LeakyReluGrad", "alpha", MR_OUTS(mr_dyi(g, 0), mr_xi(g, 0))));
 }
@@ -63,10 +63,10 @@ MR_OP(LeakyRelu,
     .sig         = "features: T -> activations: T",
     .attrs       = "alpha: float = 0.2; T: {half, bfloat16, float, double} = DT_FLOAT",
     .shape       = mr_shape_same,
-    .grad        = backward,
+    .grad        = leaky_relu_backward,
     .kernels     = MR_KERNELS(MR_CPU_ONE(leaky_relu, MR_FLOATS)),
     .state_bytes = sizeof(float),
-    .init        = init,
+    .init        = init_alpha,
     .examples    = MR_EXAMPLES(
         "[1.5, -1, -2] -> [1.5, -0.2, -0.4]",
         "alpha=0.5: [[2, -1]] -> [[2, -0.5]]",
@@ -82,7 +82,7 @@ MR_OP(LeakyReluGrad,
     .grad        = grad_backward,
     .kernels     = MR_KERNELS(MR_CPU_ONE(leaky_relu_grad, MR_FLOATS)),
     .state_bytes = sizeof(float),
-    .init        = init,
+    .init        = init_alpha,
     .examples    = MR_EXAMPLES(
         "alpha=0.25: [1, 2], [3, -4] -> [1, 0.5]",
         "nograd: [1], [0] -> [0.2]",

@@ -25,7 +25,7 @@ typedef struct lrn {
     float bias, alpha, beta;
 } lrn;
 
-static mr_status *init(mr_make *m, void *state)
+static mr_status *init_lrn(mr_make *m, void *state)
 {
     lrn *s = state;
     MR_TRY(mr_node_get_int(m->node, "depth_radius", &s->radius));
@@ -97,7 +97,7 @@ MR_INLINE float power(float n, float beta)
     return beta == 0.5f ? 1 / sqrtf(n) : mr_expf(-beta * mr_logf(n));
 }
 
-MR_CLONES static void forward(void *ctx, int64_t begin, int64_t end)
+MR_CLONES static void lrn_forward(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
     const lrn s = *j->s;
@@ -143,7 +143,7 @@ MR_CLONES static void backward_pixels(void *ctx, int64_t begin, int64_t end)
 
 /* ---- kernels ---- */
 
-static mr_status *check(const mr_tensor *x, const char *what)
+static mr_status *check_rank(const mr_tensor *x, const char *what)
 {
     return x->rank == 4 ? NULL
                         : mr_invalid("%s must be 4-dimensional: %s", what, MR_TENSOR_SHAPE(x));
@@ -161,10 +161,10 @@ static mr_status *lrn_run(mr_run *r)
 {
     mr_status *st = NULL;
     mr_wide x = {0}, y = {0};
-    MR_GO(check(mr_in(r, 0), "in"));
+    MR_GO(check_rank(mr_in(r, 0), "in"));
     MR_GO(mr_wide_in(r, 0, &x));
     MR_GO(mr_wide_out(r, -1, 0, 4, x.t->dims, &y));
-    run_pixels(r, x.t, forward, &(job){.x = x.t->data, .out = y.t->data});
+    run_pixels(r, x.t, lrn_forward, &(job){.x = x.t->data, .out = y.t->data});
     mr_wide_store(r, 0, &y);
 out:
     mr_wide_deinit(&x);
@@ -177,7 +177,7 @@ static mr_status *lrn_grad_run(mr_run *r)
     mr_status *st = NULL;
     mr_wide g = {0}, x = {0}, y = {0}, dx = {0};
     mr_tensor *shares = NULL;
-    MR_GO(check(mr_in(r, 0), "in_grads"));
+    MR_GO(check_rank(mr_in(r, 0), "in_grads"));
     for (int i = 1; i < 3; i++)
         if (!mr_tensor_same_shape(mr_in(r, i), mr_in(r, 0)))
             MR_GO(mr_invalid("input_grads, input_image, and out_image should have the same shape, "
@@ -200,7 +200,7 @@ out:
     return st;
 }
 
-static mr_status *infer(mr_infer *c) { return mr_infer_rank(c, c->in[0], 4, &c->out[0]); }
+static mr_status *infer_lrn(mr_infer *c) { return mr_infer_rank(c, c->in[0], 4, &c->out[0]); }
 
 static mr_status *infer_grad(mr_infer *c)
 {
@@ -210,7 +210,7 @@ static mr_status *infer_grad(mr_infer *c)
     return mr_infer_merge(c, s, c->in[2], &c->out[0]);
 }
 
-static void backward(mr_grad *g)
+static void lrn_backward(mr_grad *g)
 {
     mr_dxi(g, 0, mr_emit_like(g, "LRNGrad", "depth_radius bias alpha beta",
                               MR_OUTS(mr_dyi(g, 0), mr_xi(g, 0), mr_yi(g, 0))));
@@ -226,11 +226,11 @@ MR_OP(LRN,
                    "channels",
     .sig         = "input: T -> output: T",
     .attrs       = ATTRS,
-    .shape       = infer,
-    .grad        = backward,
+    .shape       = infer_lrn,
+    .grad        = lrn_backward,
     .kernels     = MR_KERNELS(MR_CPU_ONE(lrn_run, TYPES)),
     .state_bytes = sizeof(lrn),
-    .init        = init,
+    .init        = init_lrn,
     .examples    = MR_EXAMPLES(
         "depth_radius=1 alpha=0.5 beta=0.75: [[[[1, 2, 3]]]] -> [[[[0.39079497, 0.42044821, "
         "0.66195018]]]]",
@@ -252,7 +252,7 @@ MR_OP(LRNGrad,
     .shape       = infer_grad,
     .kernels     = MR_KERNELS(MR_CPU_ONE(lrn_grad_run, TYPES)),
     .state_bytes = sizeof(lrn),
-    .init        = init,
+    .init        = init_lrn,
     .examples    = MR_EXAMPLES(
         "T=float depth_radius=1 alpha=0.5 beta=0.75: [[[[1, 0, -1]]]], [[[[1, 2, 3]]]], "
         "[[[[0.39079497, 0.42044821, 0.66195018]]]] -> [[[[0.30705319, -0.03509352, "

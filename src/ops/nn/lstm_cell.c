@@ -18,8 +18,8 @@ typedef struct cell {
     mr_tensor *z, *zeros;
 } cell;
 
-static const float *in(const cell *q, int i) { return q->in[i].t->data; }
-static float *out(const cell *q, int i) { return q->out[i].t->data; }
+static const float *input_data(const cell *q, int i) { return q->in[i].t->data; }
+static float *output_data(const cell *q, int i) { return q->out[i].t->data; }
 
 static void cell_close(cell *q)
 {
@@ -64,15 +64,15 @@ static mr_status *cell_open(mr_run *r, cell *q)
         MR_TRY(check_shape(r, i, 2, state));
     for (int i = 0; i < r->n_in; i++)
         MR_TRY(mr_wide_in(r, i, &q->in[i]));
-    q->k.w = in(q, W);
-    q->k.b = in(q, B);
-    q->k.wci = in(q, WCI);
-    q->k.wcf = in(q, WCF);
-    q->k.wco = in(q, WCO);
+    q->k.w = input_data(q, W);
+    q->k.b = input_data(q, B);
+    q->k.wci = input_data(q, WCI);
+    q->k.wcf = input_data(q, WCF);
+    q->k.wco = input_data(q, WCO);
     return NULL;
 }
 
-static mr_status *forward(mr_run *r)
+static mr_status *lstm_cell_forward(mr_run *r)
 {
     mr_status *st = NULL;
     cell q = {0};
@@ -83,12 +83,12 @@ static mr_status *forward(mr_run *r)
     if (q.out[0].t->n > 0) {
         MR_GO(mr_run_temp(r, MR_FLOAT, 2, (int64_t[]){q.k.batch, 4 * q.k.cells}, &q.z));
         mr_gemm x_wx = {MR_FLOAT, q.k.batch, 4 * q.k.cells, q.k.inputs};
-        MR_GO(mr_gemm_run(r, &(mr_gemm_batch){.one = x_wx, .n_batch = 1, .a = in(&q, X),
+        MR_GO(mr_gemm_run(r, &(mr_gemm_batch){.one = x_wx, .n_batch = 1, .a = input_data(&q, X),
                                               .b = q.k.w, .c = q.z->data}));
-        mr_lstm_step step = {.cs_prev = in(&q, CS_PREV), .h_prev = in(&q, H_PREV),
-                             .i = out(&q, OUT_I), .cs = out(&q, OUT_CS), .f = out(&q, OUT_F),
-                             .o = out(&q, OUT_O), .ci = out(&q, OUT_CI), .co = out(&q, OUT_CO),
-                             .h = out(&q, OUT_H)};
+        mr_lstm_step step = {.cs_prev = input_data(&q, CS_PREV), .h_prev = input_data(&q, H_PREV),
+                             .i = output_data(&q, OUT_I), .cs = output_data(&q, OUT_CS), .f = output_data(&q, OUT_F),
+                             .o = output_data(&q, OUT_O), .ci = output_data(&q, OUT_CI), .co = output_data(&q, OUT_CO),
+                             .h = output_data(&q, OUT_H)};
         MR_GO(mr_lstm_forward(r, r->state, &q.k, &step, q.z->data));
     }
     for (int i = 0; i < N_OUT; i++)
@@ -115,21 +115,21 @@ static mr_status *grads_open(mr_run *r, cell *q)
     return NULL;
 }
 
-static mr_status *backward(mr_run *r)
+static mr_status *lstm_cell_backward(mr_run *r)
 {
     mr_status *st = NULL;
     cell q = {0};
     MR_GO(cell_open(r, &q));
     MR_GO(grads_open(r, &q));
-#define PLACE(i) (float *)(uintptr_t)in(&q, i) /* only read here */
-    mr_lstm_step step = {.cs_prev = in(&q, CS_PREV), .h_prev = in(&q, H_PREV), .i = PLACE(S_I),
+#define PLACE(i) (float *)(uintptr_t)input_data(&q, i) /* only read here */
+    mr_lstm_step step = {.cs_prev = input_data(&q, CS_PREV), .h_prev = input_data(&q, H_PREV), .i = PLACE(S_I),
                          .cs = PLACE(S_CS), .f = PLACE(S_F), .o = PLACE(S_O), .ci = PLACE(S_CI),
                          .co = PLACE(S_CO)};
 #undef PLACE
-    mr_lstm_back g = {.cs_grad = in(&q, CS_GRAD), .h_grad = in(&q, H_GRAD),
-                      .h_back = q.zeros->data, .cs_back = out(&q, D_CS_PREV), .dz = out(&q, D_Z),
-                      .wci_grad = out(&q, D_WCI), .wcf_grad = out(&q, D_WCF),
-                      .wco_grad = out(&q, D_WCO)};
+    mr_lstm_back g = {.cs_grad = input_data(&q, CS_GRAD), .h_grad = input_data(&q, H_GRAD),
+                      .h_back = q.zeros->data, .cs_back = output_data(&q, D_CS_PREV), .dz = output_data(&q, D_Z),
+                      .wci_grad = output_data(&q, D_WCI), .wcf_grad = output_data(&q, D_WCF),
+                      .wco_grad = output_data(&q, D_WCO)};
     if (q.zeros->n > 0)
         mr_lstm_backward(r, r->state, &q.k, &step, &g);
     for (int i = 0; i < N_GRADS; i++)
@@ -141,7 +141,7 @@ out:
 
 /* ---- shapes and gradient ---- */
 
-static mr_status *infer(mr_infer *c)
+static mr_status *infer_lstm_cell(mr_infer *c)
 {
     const mr_pshape *x, *cs;
     MR_TRY(mr_infer_rank(c, c->in[X], 2, &x));
@@ -167,7 +167,7 @@ static mr_status *infer_grad(mr_infer *c)
 }
 
 /* The gradient of z leads to those of the weights and, by the weights, of x and h. */
-static void grad(mr_grad *g)
+static void lstm_cell_grad(mr_grad *g)
 {
     mr_scope *s = g->s;
     mr_out args[N_IN];
@@ -206,9 +206,9 @@ MR_OP(LSTMBlockCell,
     .sig      = WEIGHTS " -> i: T, cs: T, f: T, o: T, ci: T, co: T, h: T",
     .attrs    = "forget_bias: float = 1; cell_clip: float = 3; use_peephole: bool = false; "
                 "T: {half, float}",
-    .shape    = infer,
-    .grad     = grad,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(forward, TYPES)),
+    .shape    = infer_lstm_cell,
+    .grad     = lstm_cell_grad,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(lstm_cell_forward, TYPES)),
     STATE,
     .examples = MR_EXAMPLES(
         "nograd: [[0]], [[2]], [[0]], fill(1, 2,4), [0], [0], [0], [0, 0, 0, 0] -> [[0.5]], "
@@ -233,7 +233,7 @@ MR_OP(LSTMBlockCellGrad,
                 "cs_prev_grad: T, dicfo: T, wci_grad: T, wcf_grad: T, wco_grad: T",
     .attrs    = "use_peephole: bool; T: {half, float}",
     .shape    = infer_grad,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(backward, TYPES)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(lstm_cell_backward, TYPES)),
     STATE,
     .examples = MR_EXAMPLES(
         "use_peephole=false: [[0]], [[2]], [[0]], fill(1, 2,4), [0], [0], [0], [0, 0, 0, 0], "

@@ -220,13 +220,13 @@ static mr_status *init_grad(mr_make *m, void *state)
     return NULL;
 }
 
-static mr_status *infer(mr_infer *c) { return mr_pool_infer(c, 2); }
+static mr_status *infer_max_pool(mr_infer *c) { return mr_pool_infer(c, 2); }
 
 static mr_status *infer_grad(mr_infer *c) { return mr_infer_rank(c, c->in[0], 4, &c->out[0]); }
 
 #define GRAD_ATTRS "ksize strides padding data_format"
 
-static void backward(mr_grad *g)
+static void max_pool_backward(mr_grad *g)
 {
     mr_dxi(g, 0, mr_emit_like(g, "MaxPoolGrad", GRAD_ATTRS " explicit_paddings",
                               MR_OUTS(mr_xi(g, 0), mr_yi(g, 0), mr_dyi(g, 0))));
@@ -260,8 +260,8 @@ MR_OP(MaxPool,
                    "qint8} = DT_FLOAT; ksize: list(int) >= 4; strides: list(int) >= 4; padding: "
                    "{'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; "
                    "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'",
-    .shape       = infer,
-    .grad        = backward,
+    .shape       = infer_max_pool,
+    .grad        = max_pool_backward,
     .kernels     = MR_KERNELS(MR_CPU_MAX_POOL(mr_max_pool_2d, FORWARD_TYPES)
                               MR_CPU_MAX_POOL(mr_max_pool_2d, MR_CODE_QINT8) MR_GPU(mr_max_pool_2d, FLOAT)),
     .state_bytes = sizeof(mr_window),
@@ -380,7 +380,7 @@ MR_OP(MaxPoolGradGrad,
     .sig         = "orig_input: T, orig_output: T, grad: T -> output: T",
     .attrs       = "ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID'}; "
                    "data_format: {'NHWC', 'NCHW'} = 'NHWC'; T: realnumbertype",
-    .shape       = infer,
+    .shape       = infer_max_pool,
     .grad        = grad_grad_backward,
     .kernels     = MR_KERNELS(MR_CPU_MAX_POOL(mr_max_pool_grad_grad_kernel, MR_REALS)),
     .state_bytes = sizeof(mr_window),

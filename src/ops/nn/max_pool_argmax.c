@@ -22,7 +22,7 @@ typedef struct job {
 #define MR_TYPED_FILE "ops/nn/max_pool_argmax.c"
 #include "ops/nn/each_number.h"
 
-static void walk(mr_dtype t, const job *j)
+static void walk_image(mr_dtype t, const job *j)
 {
     switch (t) {
 #define WALK_CASE(E, name, number, S, C, ...) \
@@ -33,7 +33,7 @@ static void walk(mr_dtype t, const job *j)
     }
 }
 
-static mr_status *init(mr_make *m, void *state_)
+static mr_status *init_argmax_pool(mr_make *m, void *state_)
 {
     state *s = state_;
     MR_TRY(mr_pool2d_init(m, &s->window));
@@ -63,14 +63,14 @@ static mr_status *pool_images(mr_run *r, const mr_conv *c, const mr_wide *x, mr_
     for (int64_t b = 0; b < c->batch; b++) {
         job j = {c, (const char *)x->t->data + (size_t)(b * in_size) * bytes,
                  (char *)y->t->data + (size_t)(b * n) * bytes, places->data};
-        walk((mr_dtype)x->t->dtype, &j);
+        walk_image((mr_dtype)x->t->dtype, &j);
         store_places(argmax, b * n, places->data, n, s->with_batch ? b * in_size : 0);
     }
     mr_tensor_unref(places);
     return NULL;
 }
 
-static mr_status *forward(mr_run *r)
+static mr_status *argmax_pool_forward(mr_run *r)
 {
     const state *s = r->state;
     mr_status *st = NULL;
@@ -141,7 +141,7 @@ static void add_to(mr_dtype t, void *y, int64_t at, const void *g, int64_t i)
     }
 }
 
-static mr_status *scatter(mr_run *r)
+static mr_status *scatter_gradient(mr_run *r)
 {
     const mr_tensor *image = mr_in(r, 0), *argmax = mr_in(r, 2);
     mr_status *st = NULL;
@@ -164,7 +164,7 @@ out:
     return st;
 }
 
-static mr_status *gather(mr_run *r)
+static mr_status *gather_gradient(mr_run *r)
 {
     const mr_tensor *image = mr_in(r, 0), *g = mr_in(r, 1), *argmax = mr_in(r, 2);
     size_t bytes = mr_dtype_size((mr_dtype)g->dtype);
@@ -184,7 +184,7 @@ static mr_status *gather(mr_run *r)
     return NULL;
 }
 
-static mr_status *infer(mr_infer *c)
+static mr_status *infer_argmax_pool(mr_infer *c)
 {
     MR_TRY(mr_pool_infer(c, 2));
     c->out[1] = c->out[0];
@@ -196,7 +196,7 @@ static mr_status *infer_grad_grad(mr_infer *c) { return mr_infer_rank(c, c->in[2
 
 #define GRAD_ATTRS "ksize strides padding include_batch_in_index"
 
-static void backward(mr_grad *g)
+static void argmax_pool_backward(mr_grad *g)
 {
     mr_dxi(g, 0, mr_emit_like(g, "MaxPoolGradWithArgmax", GRAD_ATTRS,
                               MR_OUTS(mr_xi(g, 0), mr_dyi(g, 0), mr_yi(g, 1))));
@@ -217,7 +217,7 @@ static void grad_grad_backward(mr_grad *g)
                               MR_OUTS(mr_xi(g, 0), mr_dyi(g, 0), mr_xi(g, 2))));
 }
 
-#define STATE .state_bytes = sizeof(state), .init = init
+#define STATE .state_bytes = sizeof(state), .init = init_argmax_pool
 #define WINDOW_ATTRS "ksize: list(int) >= 4; strides: list(int) >= 4; "
 #define GRAD_DEF                                                                               \
     .sig = "input: T, grad: T, argmax: Targmax -> output: T",                                  \
@@ -232,9 +232,9 @@ MR_OP(MaxPoolWithArgmax,
     .attrs    = WINDOW_ATTRS "Targmax: {int32, int64} = DT_INT64; padding: {'SAME', 'VALID'}; "
                 "include_batch_in_index: bool = false; T: realnumbertype",
     .key      = "T",
-    .shape    = infer,
-    .grad     = backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(forward, MR_REALS)),
+    .shape    = infer_argmax_pool,
+    .grad     = argmax_pool_backward,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(argmax_pool_forward, MR_REALS)),
     STATE,
     .examples = MR_EXAMPLES(
         TWO ": [[[[1], [5], [2]]]] -> [[[[5], [5]]]], [[[[1], [1]]]]",
@@ -255,7 +255,7 @@ MR_OP(MaxPoolGradWithArgmax,
     GRAD_DEF,
     .shape    = infer_grad,
     .grad     = grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(scatter, MR_REALS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(scatter_gradient, MR_REALS)),
     .examples = MR_EXAMPLES(
         TWO ": [[[[1], [5], [2]]]], [[[[3], [4]]]], int64[[[[1], [1]]]] -> [[[[0], [7], [0]]]]",
         TWO "include_batch_in_index=true: [[[[1], [5]]], [[[3], [2]]]], [[[[7]]], [[[8]]]], "
@@ -271,7 +271,7 @@ MR_OP(MaxPoolGradGradWithArgmax,
     GRAD_DEF,
     .shape    = infer_grad_grad,
     .grad     = grad_grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(gather, MR_REALS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(gather_gradient, MR_REALS)),
     .examples = MR_EXAMPLES(
         TWO ": [[[[1], [5], [2]]]], [[[[3], [4], [9]]]], int64[[[[1], [1]]]] -> [[[[4], [4]]]]",
         TWO "include_batch_in_index=true: [[[[1], [5]]], [[[3], [2]]]], [[[[7], [8]]], [[[9], "

@@ -34,8 +34,8 @@ static mr_status *run_with(mr_run *r, int at, bool depth, mr_status *(*kernel)(m
     return kernel(&own);
 }
 
-static mr_status *forward(mr_run *r) { return run_with(r, 1, true, mr_max_pool_2d); }
-static mr_status *grad(mr_run *r) { return run_with(r, 3, false, mr_max_pool_grad_kernel); }
+static mr_status *max_pool_v2_forward(mr_run *r) { return run_with(r, 1, true, mr_max_pool_2d); }
+static mr_status *max_pool_v2_grad(mr_run *r) { return run_with(r, 3, false, mr_max_pool_grad_kernel); }
 static mr_status *grad_grad(mr_run *r)
 {
     return run_with(r, 3, false, mr_max_pool_grad_grad_kernel);
@@ -43,7 +43,7 @@ static mr_status *grad_grad(mr_run *r)
 
 /* ---- shapes ---- */
 
-static bool known(mr_infer *c, int i, int64_t *out)
+static bool read_constant(mr_infer *c, int i, int64_t *out)
 {
     const mr_tensor *t = mr_infer_const(c, i);
     if (!t || t->rank != 1 || t->n != 4)
@@ -53,7 +53,7 @@ static bool known(mr_infer *c, int i, int64_t *out)
     return true;
 }
 
-static mr_status *infer(mr_infer *c)
+static mr_status *infer_max_pool_v2(mr_infer *c)
 {
     mr_window w;
     const mr_pshape *x, *ignored;
@@ -65,7 +65,7 @@ static mr_status *infer(mr_infer *c)
     mr_pshape *y = mr_pshape_new(c->arena, 4);
     c->out[0] = y;
     y->dims[0] = mr_infer_dim(x, 0);
-    if (!known(c, 1, size) || !known(c, 2, stride) || x->rank < 0)
+    if (!read_constant(c, 1, size) || !read_constant(c, 2, stride) || x->rank < 0)
         return NULL;
     MR_TRY(mr_window_set_pool(&w, size, stride));
     int channel = mr_layout_channel(w.layout, 4);
@@ -84,7 +84,7 @@ static mr_status *infer_grad_grad(mr_infer *c) { return mr_infer_rank(c, c->in[1
 
 #define GRAD_ATTRS "padding data_format"
 
-static void backward(mr_grad *g)
+static void max_pool_v2_backward(mr_grad *g)
 {
     mr_dxi(g, 0, mr_emit_like(g, "MaxPoolGradV2", GRAD_ATTRS,
                               MR_OUTS(mr_xi(g, 0), mr_yi(g, 0), mr_dyi(g, 0), mr_xi(g, 1),
@@ -92,7 +92,7 @@ static void backward(mr_grad *g)
 }
 
 /* Linear in the gradient; the image only says where it goes. */
-static void linear(mr_grad *g, const char *op)
+static void pool_grad_backward(mr_grad *g, const char *op)
 {
     mr_dxi(g, 0, mr_zeros_like(g, mr_xi(g, 0)));
     mr_dxi(g, 1, mr_zeros_like(g, mr_xi(g, 1)));
@@ -101,8 +101,8 @@ static void linear(mr_grad *g, const char *op)
                                       mr_xi(g, 4))));
 }
 
-static void grad_backward(mr_grad *g) { linear(g, "MaxPoolGradGradV2"); }
-static void grad_grad_backward(mr_grad *g) { linear(g, "MaxPoolGradV2"); }
+static void grad_backward(mr_grad *g) { pool_grad_backward(g, "MaxPoolGradGradV2"); }
+static void grad_grad_backward(mr_grad *g) { pool_grad_backward(g, "MaxPoolGradV2"); }
 
 #define FORWARD_TYPES(M, ...)                                                        \
     MR_FLOATS(M, __VA_ARGS__) MR_SIGNED(M, __VA_ARGS__) MR_TYPE_UINT8(M, __VA_ARGS__) \
@@ -117,10 +117,10 @@ MR_OP(MaxPoolV2,
     .attrs    = "T: {half, bfloat16, float, double, int32, int64, uint8, int16, int8, uint16, "
                 "qint8} = DT_FLOAT; padding: {'SAME', 'VALID'}; "
                 "data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'",
-    .shape    = infer,
-    .grad     = backward,
-    .kernels  = MR_KERNELS(MR_CPU_MAX_POOL(forward, FORWARD_TYPES)
-                           MR_CPU_MAX_POOL(forward, MR_CODE_QINT8)),
+    .shape    = infer_max_pool_v2,
+    .grad     = max_pool_v2_backward,
+    .kernels  = MR_KERNELS(MR_CPU_MAX_POOL(max_pool_v2_forward, FORWARD_TYPES)
+                           MR_CPU_MAX_POOL(max_pool_v2_forward, MR_CODE_QINT8)),
     STATE,
     .examples = MR_EXAMPLES(
         "padding=\"VALID\": [[[[3], [13], [7], [2]]]], [1, 1, 2, 1], [1, 1, 2, 1] -> "
@@ -143,7 +143,7 @@ MR_OP(MaxPoolGradV2,
                 "T: realnumbertype = DT_FLOAT",
     .shape    = infer_grad,
     .grad     = grad_backward,
-    .kernels  = MR_KERNELS(MR_CPU_MAX_POOL(grad, MR_REALS)),
+    .kernels  = MR_KERNELS(MR_CPU_MAX_POOL(max_pool_v2_grad, MR_REALS)),
     STATE,
     .examples = MR_EXAMPLES(
         "nograd padding=\"VALID\": [[[[3], [3], [1], [4]]]], [[[[3], [4]]]], [[[[1], [10]]]], "

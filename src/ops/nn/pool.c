@@ -73,7 +73,7 @@ mr_status *mr_pool_infer(mr_infer *c, int spatial)
 
 enum { MIN_CHANNELS = 16 }; /* of a range */
 
-static void part(void *ctx, int64_t begin, int64_t end)
+static void run_pool_part(void *ctx, int64_t begin, int64_t end)
 {
     const mr_pool_job *j = ctx;
     for (int64_t i = begin; i < end; i++) {
@@ -91,7 +91,7 @@ void mr_pool_run(mr_run *r, mr_pool_job *j, double pixel_ns)
     j->range = (channels + wanted - 1) / wanted;
     j->ranges = (channels + j->range - 1) / j->range;
     double pixels = (double)mr_conv_pixels(c->out) * (double)mr_conv_pixels(c->window);
-    mr_run_for(r, c->batch * j->ranges, pixel_ns * pixels * (double)j->range, part, j);
+    mr_run_for(r, c->batch * j->ranges, pixel_ns * pixels * (double)j->range, run_pool_part, j);
 }
 
 mr_status *mr_pool_in(mr_run *r, int i, const mr_conv *c, const int64_t *space, mr_wide *out)

@@ -3,7 +3,7 @@
 #include "ops/nn/avg_pool.h"
 #include "ops/nn/max_pool.h"
 
-static mr_status *infer(mr_infer *c) { return mr_pool_infer(c, 3); }
+static mr_status *infer_pool3d(mr_infer *c) { return mr_pool_infer(c, 3); }
 static mr_status *infer_max_grad(mr_infer *c) { return mr_infer_rank(c, c->in[0], 5, &c->out[0]); }
 static mr_status *infer_avg_grad(mr_infer *c) { return mr_avg_pool_grad_infer(c, 3); }
 
@@ -15,7 +15,7 @@ static void max_backward(mr_grad *g)
                               MR_OUTS(mr_xi(g, 0), mr_yi(g, 0), mr_dyi(g, 0))));
 }
 
-static mr_out as(mr_grad *g, mr_dtype to, mr_out v)
+static mr_out cast_to(mr_grad *g, mr_dtype to, mr_out v)
 {
     return mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(to)}), v);
 }
@@ -27,11 +27,11 @@ static void max_grad_backward(mr_grad *g)
     mr_dtype type = mr_dtype_base(g->node->in_types[2]);
     bool mixed = mr_dtype_base(g->node->in_types[0]) != type;
     for (int i = 0; i < 3 && mixed; i++)
-        in[i] = as(g, MR_FLOAT, in[i]);
+        in[i] = cast_to(g, MR_FLOAT, in[i]);
     mr_out out = mr_emit_like(g, "MaxPool3DGradGrad", GRAD_ATTRS, in, 3);
     mr_dxi(g, 0, mr_zeros_like(g, mr_xi(g, 0)));
     mr_dxi(g, 1, mr_zeros_like(g, mr_xi(g, 1)));
-    mr_dxi(g, 2, mixed ? as(g, type, out) : out);
+    mr_dxi(g, 2, mixed ? cast_to(g, type, out) : out);
 }
 
 static void max_grad_grad_backward(mr_grad *g)
@@ -61,7 +61,7 @@ MR_OP(MaxPool3D,
     .doc         = "the largest value in each window",
     .sig         = "input: T -> output: T",
     .attrs       = SIZES "T: {half, bfloat16, float}",
-    .shape       = infer,
+    .shape       = infer_pool3d,
     .grad        = max_backward,
     .kernels     = MR_KERNELS(MR_CPU_MAX_POOL(mr_max_pool_kernel, MAX_TYPES)),
     .state_bytes = sizeof(mr_window),
@@ -118,7 +118,7 @@ MR_OP(MaxPool3DGradGrad,
     .doc         = "gradient of MaxPool3DGrad",
     .sig         = "orig_input: T, orig_output: T, grad: T -> output: T",
     .attrs       = SIZES "T: realnumbertype",
-    .shape       = infer,
+    .shape       = infer_pool3d,
     .grad        = max_grad_grad_backward,
     .kernels     = MR_KERNELS(MR_CPU_MAX_POOL(mr_max_pool_grad_grad_kernel, MR_REALS)),
     .state_bytes = sizeof(mr_window),
@@ -146,7 +146,7 @@ MR_OP(AvgPool3D,
     .doc         = "the mean of each window; padding does not count",
     .sig         = "input: T -> output: T",
     .attrs       = SIZES "T: {half, bfloat16, float, double}",
-    .shape       = infer,
+    .shape       = infer_pool3d,
     .grad        = avg_backward,
     .kernels     = MR_KERNELS(MR_CPU_ONE(mr_avg_pool_kernel, MR_FLOATS)),
     .state_bytes = sizeof(mr_window),

@@ -26,7 +26,7 @@ typedef struct job {
     rows_fn *rows;
 } job;
 
-static void part(void *ctx, int64_t begin, int64_t end)
+static void run_softmax_part(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
     j->rows(j->x + (size_t)begin * j->row_bytes, j->y + (size_t)begin * j->row_bytes, end - begin,
@@ -46,7 +46,7 @@ static mr_status *run_rows(mr_run *r, rows_fn *of_float, rows_fn *of_double)
         int64_t width = in->dims[in->rank - 1];
         job j = {x.t->data, y.t->data, width, (size_t)width * mr_dtype_size((mr_dtype)x.t->dtype),
                  x.t->dtype == MR_DOUBLE ? of_double : of_float};
-        mr_run_for(r, in->n / width, ELEMENT_NS * (double)width, part, &j);
+        mr_run_for(r, in->n / width, ELEMENT_NS * (double)width, run_softmax_part, &j);
     }
     mr_wide_store(r, 0, &y);
 out:
@@ -69,7 +69,7 @@ static mr_status *run_accel(mr_run *r, const char *kernel)
 static mr_status *softmax_accel(mr_run *r) { return run_accel(r, "softmax"); }
 static mr_status *log_softmax_accel(mr_run *r) { return run_accel(r, "log_softmax"); }
 
-static mr_status *softmax(mr_run *r)
+static mr_status *run_softmax(mr_run *r)
 {
     return run_rows(r, softmax_rows_float, softmax_rows_double);
 }
@@ -78,7 +78,7 @@ static mr_status *log_softmax(mr_run *r)
     return run_rows(r, log_softmax_rows_float, log_softmax_rows_double);
 }
 
-static mr_status *shape(mr_infer *c) { return mr_infer_rank_at_least(c, c->in[0], 1, &c->out[0]); }
+static mr_status *infer_softmax(mr_infer *c) { return mr_infer_rank_at_least(c, c->in[0], 1, &c->out[0]); }
 
 static mr_out sum_last(mr_grad *g, mr_out x)
 {
@@ -106,9 +106,9 @@ MR_OP(Softmax,
     .doc      = "exp(x) / sum(exp(x)) over the last dimension",
     .sig      = "logits: T -> softmax: T",
     .attrs    = "T: {half, bfloat16, float, double}",
-    .shape    = shape,
+    .shape    = infer_softmax,
     .grad     = softmax_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(softmax, MR_FLOATS) MR_GPU(softmax_accel, FLOAT)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_softmax, MR_FLOATS) MR_GPU(softmax_accel, FLOAT)),
     .examples = MR_EXAMPLES(
         "[[1, 2, 3], [0, 0, 0]] -> [[0.090030573170, 0.244728471055, 0.665240955775], "
         "[0.333333333333, 0.333333333333, 0.333333333333]]",
@@ -125,7 +125,7 @@ MR_OP(LogSoftmax,
     .doc      = "x - log(sum(exp(x))) over the last dimension",
     .sig      = "logits: T -> logsoftmax: T",
     .attrs    = "T: {half, bfloat16, float, double}",
-    .shape    = shape,
+    .shape    = infer_softmax,
     .grad     = log_softmax_backward,
     .kernels  = MR_KERNELS(MR_CPU_ONE(log_softmax, MR_FLOATS) MR_GPU(log_softmax_accel, FLOAT)),
     .examples = MR_EXAMPLES(
