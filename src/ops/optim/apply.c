@@ -37,7 +37,7 @@ static mr_status *open_vars(update *u)
 }
 
 /* No NaN passes: a comparison with one is false. */
-static bool within(mr_apply_limit limit, double v, bool zero_too)
+static bool within_limit(mr_apply_limit limit, double v, bool zero_too)
 {
     switch (limit) {
     case MR_APPLY_POSITIVE: return zero_too ? v >= 0 : v > 0;
@@ -61,7 +61,7 @@ static mr_status *read_scalars(update *u)
         if (!mr_dtype_convert((mr_dtype)t->dtype, t->data, MR_COMPLEX128, h, 1, false))
             return mr_error(MR_UNIMPLEMENTED, "hyper-parameters of type %s",
                             mr_dtype_name(t->dtype));
-        if (!within(f->limits[i], creal(*h), u->args.flag))
+        if (!within_limit(f->limits[i], creal(*h), u->args.flag))
             return mr_invalid("%s is not a %sscalar: %g", name, kinds[f->limits[i]], creal(*h));
     }
     return NULL;
