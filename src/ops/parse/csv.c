@@ -9,7 +9,7 @@ typedef struct cursor {
     bool failed;  /* no memory */
 } cursor;
 
-static void put(cursor *c, char ch)
+static void put_char(cursor *c, char ch)
 {
     if (c->include && !c->failed)
         c->failed = !mr_str_try_append(c->text, &ch, 1);
@@ -21,7 +21,7 @@ static mr_status *plain_field(cursor *c)
     for (; c->at < c->end && *c->at != c->csv->delim; c->at++) {
         if ((c->csv->quotes && *c->at == '"') || *c->at == '\n' || *c->at == '\r')
             return mr_invalid("Unquoted fields cannot have quotes/CRLFs inside");
-        put(c, *c->at);
+        put_char(c, *c->at);
     }
     c->at += c->at < c->end;
     return NULL;
@@ -34,7 +34,7 @@ static mr_status *quoted_field(cursor *c)
     while (c->end - c->at >= 2 && (c->at[0] != '"' || c->at[1] != delim)) {
         if (c->at[0] == '"' && c->at[1] != '"')
             return mr_invalid("Quote inside a string has to be escaped by another quote");
-        put(c, c->at[0]);
+        put_char(c, c->at[0]);
         c->at += c->at[0] == '"' ? 2 : 1;
     }
     if (c->at == c->end || *c->at != '"')
@@ -43,7 +43,7 @@ static mr_status *quoted_field(cursor *c)
     return NULL;
 }
 
-static bool wanted(const mr_csv *csv, const mr_csv_fields *out, int64_t column)
+static bool is_wanted_column(const mr_csv *csv, const mr_csv_fields *out, int64_t column)
 {
     return csv->n_cols == 0 || (out->ends.n < csv->n_cols && csv->cols[out->ends.n] == column);
 }
@@ -60,7 +60,7 @@ mr_status *mr_csv_split(const mr_csv *csv, mr_sv record, mr_csv_fields *out)
             continue;
         }
         bool quoted = csv->quotes && *c.at == '"';
-        c.include = wanted(csv, out, column++);
+        c.include = is_wanted_column(csv, out, column++);
         c.at += quoted;
         MR_TRY(quoted ? quoted_field(&c) : plain_field(&c));
         if (c.include)
@@ -69,7 +69,7 @@ mr_status *mr_csv_split(const mr_csv *csv, mr_sv record, mr_csv_fields *out)
             return NULL;
     }
     /* A delimiter at the very end has one more field behind it. */
-    if (record.n > 0 && record.p[record.n - 1] == csv->delim && wanted(csv, out, column))
+    if (record.n > 0 && record.p[record.n - 1] == csv->delim && is_wanted_column(csv, out, column))
         mr_vec_push(&out->ends, out->text.n);
     return c.failed ? mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the fields of a record") : NULL;
 }

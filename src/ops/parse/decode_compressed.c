@@ -4,7 +4,7 @@
 #include "run/run.h"
 #include "store/stream.h"
 
-static mr_status *init(mr_make *m, void *p)
+static mr_status *init_compression(mr_make *m, void *p)
 {
     mr_sv type;
     MR_TRY(mr_node_get_str(m->node, "compression_type", &type));
@@ -14,7 +14,7 @@ static mr_status *init(mr_make *m, void *p)
     return NULL;
 }
 
-static mr_status *unpack(mr_sv bytes, mr_compression c, mr_str *out)
+static mr_status *decompress_bytes(mr_sv bytes, mr_compression c, mr_str *out)
 {
     mr_stream *s;
     mr_str_clear(out);
@@ -37,7 +37,7 @@ static mr_status *decode_compressed(mr_run *r)
     }
     MR_TRY(mr_run_output(r, 0, in->rank, in->dims, &out));
     for (int64_t i = 0; i < in->n && !st; i++) {
-        st = unpack(mr_tensor_str_at(in, i), *c, &s);
+        st = decompress_bytes(mr_tensor_str_at(in, i), *c, &s);
         if (!st)
             st = mr_tensor_set_str(out, i, mr_str_view(&s));
     }
@@ -56,7 +56,7 @@ MR_OP(DecodeCompressed,
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,
     .kernels  = MR_KERNELS(MR_CPU_ANY(decode_compressed)),
-    .state_bytes = sizeof(mr_compression), .init = init,
+    .state_bytes = sizeof(mr_compression), .init = init_compression,
     .examples = MR_EXAMPLES(
         "[\"a\", \"b\"] -> [\"a\", \"b\"]", "compression_type=\"ZLIB\": " ZLIB_HELLO " -> \"hello\"",
         "compression_type=\"GZIP\": [" GZIP_A "] -> [\"a\"]",

@@ -27,7 +27,7 @@ static mr_status *check_columns(const mr_attr *cols, int n_out)
     return NULL;
 }
 
-static mr_status *init(mr_make *m, void *p)
+static mr_status *init_decode_csv(mr_make *m, void *p)
 {
     state *s = p;
     mr_sv delim;
@@ -128,7 +128,7 @@ MR_OP(DecodeCSV,
     .flags    = MR_NO_GRADIENT,
     .shape    = csv_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(decode_csv)),
-    .state_bytes = sizeof(state), .init = init,
+    .state_bytes = sizeof(state), .init = init_decode_csv,
     .examples = MR_EXAMPLES(
         "OUT_TYPE=[float]: [\"1\", \"2\"], (float shape(0)) -> float[1, 2]",
         IS "[\"1,a\", \"2,b\"], " NO_DEFAULTS " -> int32[1, 2], [\"a\", \"b\"]",

@@ -30,7 +30,7 @@ typedef struct state {
 /* ---- values ---- */
 
 /* The bits of a value on the wire as the number they stand for, sign-extended. */
-static uint64_t meaning(mr_proto_type t, uint64_t bits)
+static uint64_t decode_bits(mr_proto_type t, uint64_t bits)
 {
     switch (t) {
     case MR_PROTO_INT32: case MR_PROTO_SFIXED32: case MR_PROTO_ENUM:
@@ -48,7 +48,7 @@ static void put_number(mr_tensor *out, int64_t at, mr_proto_type t, uint64_t bit
     double d;
     memcpy(&d, &bits, sizeof(d));
     memcpy(&f, &(uint32_t){(uint32_t)bits}, sizeof(f));
-    uint64_t v = meaning(t, bits);
+    uint64_t v = decode_bits(t, bits);
     switch ((mr_dtype)out->dtype) {
     case MR_FLOAT: MR_DATA(float, out)[at] = f; break;
     case MR_DOUBLE: MR_DATA(double, out)[at] = t == MR_PROTO_FLOAT ? (double)f : d; break;
@@ -88,7 +88,7 @@ typedef struct pass {
 } pass;
 
 /* Where the next value of a field goes; -1: nowhere, it is only counted. */
-static int64_t place(pass *p, int i)
+static int64_t next_place(pass *p, int i)
 {
     bool repeated = p->s->fields[i].f->repeated;
     int64_t at = repeated ? p->counts[i] : 0; /* of a single field the last one stands */
@@ -105,7 +105,7 @@ static void put_numbers(pass *p, int i, mr_pb_reader *r, bool packed)
     mr_pb_reader values;
     if (!packed) {
         uint64_t bits = take_bits(r, wire);
-        int64_t at = place(p, i);
+        int64_t at = next_place(p, i);
         if (at >= 0 && !r->error)
             put_number(p->out[i], at, type, bits);
         return;
@@ -113,7 +113,7 @@ static void put_numbers(pass *p, int i, mr_pb_reader *r, bool packed)
     mr_pb_packed(r, wire, &values);
     while (mr_pb_more(&values) && p->counts[i] < INT32_MAX) {
         uint64_t bits = take_bits(&values, wire);
-        int64_t at = place(p, i);
+        int64_t at = next_place(p, i);
         if (at >= 0 && !r->error)
             put_number(p->out[i], at, type, bits);
     }
@@ -126,7 +126,7 @@ static void put_field(pass *p, int i, mr_pb_reader *r, uint32_t wire)
     uint32_t natural = mr_proto_wire(f->type);
     if (wire == natural && (natural == MR_WIRE_BYTES || natural == MR_WIRE_GROUP)) {
         mr_sv v = natural == MR_WIRE_GROUP ? take_group(r) : mr_pb_bytes(r);
-        int64_t at = place(p, i);
+        int64_t at = next_place(p, i);
         if (at >= 0 && !p->st && !r->error)
             p->st = mr_tensor_set_str(p->out[i], at, v);
     } else if (wire == natural) {
@@ -178,7 +178,7 @@ static mr_status *bytes_of(const mr_run *r, int64_t i, mr_str *held, mr_sv *out)
     return NULL;
 }
 
-static mr_status *output(mr_run *r, int i, int64_t width, mr_tensor **out)
+static mr_status *make_output(mr_run *r, int i, int64_t width, mr_tensor **out)
 {
     const mr_tensor *in = mr_in(r, 0);
     mr_shape s = {.rank = in->rank + 1};
@@ -243,10 +243,10 @@ static mr_status *decode_proto(mr_run *r)
     mr_status *st = NULL;
     if (mr_in(r, 0)->n < 1)
         MR_GO(mr_invalid("Bufs argument must contain at least one value"));
-    MR_GO(output(r, 0, s->n, &sizes));
+    MR_GO(make_output(r, 0, s->n, &sizes));
     MR_GO(count_all(r, sizes, widths));
     for (int i = 0; i < s->n; i++)
-        MR_GO(output(r, 1 + i, widths[i], &out[i]));
+        MR_GO(make_output(r, 1 + i, widths[i], &out[i]));
     MR_GO(decode_all(r, out, counts));
 out:
     mr_free(out);
@@ -341,7 +341,7 @@ static mr_status *find_fields(const mr_node *n, state *s)
     return st;
 }
 
-static mr_status *init(mr_make *m, void *p)
+static mr_status *init_decode_proto(mr_make *m, void *p)
 {
     state *s = p;
     mr_sv source, format;
@@ -355,7 +355,7 @@ static mr_status *init(mr_make *m, void *p)
     return find_fields(m->node, s);
 }
 
-static void deinit(void *p)
+static void deinit_decode_proto(void *p)
 {
     state *s = p;
     for (int i = 0; i < s->n; i++)
@@ -400,7 +400,7 @@ MR_OP(DecodeProtoV2,
     .flags    = MR_NO_GRADIENT,
     .shape    = decode_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(decode_proto)),
-    .state_bytes = sizeof(state), .init = init, .deinit = deinit,
+    .state_bytes = sizeof(state), .init = init_decode_proto, .deinit = deinit_decode_proto,
     .examples = MR_EXAMPLES(
         ALL ": [" FULL ", " F_3 "] -> [[2, 1, 1], [1, 0, 0]], float[[1, 2], [3, 0]], int32[[7], [5]], "
             "[[\"hi\"], [\"\"]]",

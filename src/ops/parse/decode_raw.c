@@ -9,7 +9,7 @@ typedef struct state {
     size_t unit; /* bytes that are turned around together; 1: none are */
 } state;
 
-static mr_status *init(mr_make *m, void *p)
+static mr_status *init_decode_raw(mr_make *m, void *p)
 {
     state *s = p;
     bool little;
@@ -33,7 +33,7 @@ static void turn_around(const state *s, char *to, size_t n)
         }
 }
 
-static mr_status *output(mr_run *r, const mr_tensor *in, int64_t n, mr_tensor **out)
+static mr_status *make_output(mr_run *r, const mr_tensor *in, int64_t n, mr_tensor **out)
 {
     mr_shape s = {0};
     if (in->rank >= MR_MAX_RANK)
@@ -61,7 +61,7 @@ static mr_status *decode_raw(mr_run *r)
         return mr_invalid("Input to DecodeRaw has length %zu that is not a multiple of %zu, the "
                           "size of %s",
                           n, s->size, mr_dtype_name(s->type));
-    MR_TRY(output(r, in, (int64_t)(n / s->size), &out));
+    MR_TRY(make_output(r, in, (int64_t)(n / s->size), &out));
     for (int64_t i = 0; n > 0 && i < in->n; i++)
         memcpy((char *)out->data + (size_t)i * n, mr_tensor_str_at(in, i).p, n);
     turn_around(s, out->data, mr_tensor_bytes(out));
@@ -82,7 +82,7 @@ MR_OP(DecodeRaw,
     .flags    = MR_NO_GRADIENT,
     .shape    = raw_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(decode_raw)),
-    .state_bytes = sizeof(state), .init = init,
+    .state_bytes = sizeof(state), .init = init_decode_raw,
     .examples = MR_EXAMPLES(
         "out_type=uint8: \"ABC\" -> [65, 66, 67]",
         "out_type=int16: [\"\\x01\\x00\\x02\\x00\", \"\\xff\\xff\\x03\\x01\"] -> [[1, 2], [-1, 259]]",
@@ -111,7 +111,7 @@ static mr_status *decode_padded(mr_run *r)
     if ((size_t)length % s->size != 0)
         return mr_invalid("`fixed_length` (%lld) must be a multiple of the size of `out_type` (%zu)",
                           (long long)length, s->size);
-    MR_TRY(output(r, in, length / (int64_t)s->size, &out));
+    MR_TRY(make_output(r, in, length / (int64_t)s->size, &out));
     for (int64_t i = 0; i < in->n; i++) {
         mr_sv v = mr_tensor_str_at(in, i);
         char *to = (char *)out->data + i * length;
@@ -145,7 +145,7 @@ MR_OP(DecodePaddedRaw,
     .flags    = MR_NO_GRADIENT,
     .shape    = padded_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(decode_padded)),
-    .state_bytes = sizeof(state), .init = init,
+    .state_bytes = sizeof(state), .init = init_decode_raw,
     .examples = MR_EXAMPLES(
         "out_type=uint8: [\"a\", \"bcd\"], 2 -> [[97, 0], [98, 99]]",
         "out_type=int16 little_endian=false: \"\\x01\", 4 -> [256, 0]",

@@ -19,7 +19,7 @@ typedef struct state {
 
 /* ---- making ---- */
 
-static mr_status *init(mr_make *m, void *p)
+static mr_status *init_encode_proto(mr_make *m, void *p)
 {
     state *s = p;
     const mr_attr *names;
@@ -51,7 +51,7 @@ static mr_status *init(mr_make *m, void *p)
     return NULL;
 }
 
-static void deinit(void *p)
+static void deinit_encode_proto(void *p)
 {
     state *s = p;
     mr_free(s->fields);
@@ -231,7 +231,7 @@ MR_OP(EncodeProto,
     .flags    = MR_NO_GRADIENT,
     .shape    = encode_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(encode_proto)),
-    .state_bytes = sizeof(state), .init = init, .deinit = deinit,
+    .state_bytes = sizeof(state), .init = init_encode_proto, .deinit = deinit_encode_proto,
     .examples = MR_EXAMPLES(
         "message_type=\"p.M\" field_names=[\"s\", \"i\"] Tinput_types=[string, int32] " SOURCE
         ": [[1, 1], [0, 1]], ([[\"hi\"], [\"\"]], int32[[7], [-1]]) -> [\"\\x08\\x07\\x1a\\x02hi\", "

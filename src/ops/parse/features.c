@@ -5,8 +5,8 @@
 
 /* ---- attrs ---- */
 
-static mr_status *list(const mr_node *n, const char *name, mr_attr_kind kind, const mr_attr **out,
-                       int *count)
+static mr_status *read_list(const mr_node *n, const char *name, mr_attr_kind kind, const mr_attr **out,
+                            int *count)
 {
     static const mr_attr none = {.is_list = true};
     *out = &none;
@@ -31,11 +31,11 @@ mr_status *mr_feature_group_init(mr_feature_group *g, const mr_node *n, const mr
 {
     int n_shapes, n_splits;
     g->of_lists = of_lists;
-    MR_TRY(list(n, a->sparse_types, MR_ATTR_TYPE, &g->sparse_types, &g->n_sparse));
-    MR_TRY(list(n, a->dense_types, MR_ATTR_TYPE, &g->dense_types, &g->n_dense));
-    MR_TRY(list(n, a->dense_shapes, MR_ATTR_SHAPE, &g->dense_shapes, &n_shapes));
-    MR_TRY(list(n, a->ragged_types, MR_ATTR_TYPE, &g->ragged_types, &g->n_ragged));
-    MR_TRY(list(n, a->split_types, MR_ATTR_TYPE, &g->split_types, &n_splits));
+    MR_TRY(read_list(n, a->sparse_types, MR_ATTR_TYPE, &g->sparse_types, &g->n_sparse));
+    MR_TRY(read_list(n, a->dense_types, MR_ATTR_TYPE, &g->dense_types, &g->n_dense));
+    MR_TRY(read_list(n, a->dense_shapes, MR_ATTR_SHAPE, &g->dense_shapes, &n_shapes));
+    MR_TRY(read_list(n, a->ragged_types, MR_ATTR_TYPE, &g->ragged_types, &g->n_ragged));
+    MR_TRY(read_list(n, a->split_types, MR_ATTR_TYPE, &g->split_types, &n_splits));
     if (n_shapes != g->n_dense)
         return mr_invalid("len(dense_keys) != len(dense_shapes): %d and %d", g->n_dense, n_shapes);
     if (n_splits != g->n_ragged)
@@ -135,7 +135,7 @@ mr_status *mr_example_names(const mr_run *r, int in, const mr_tensor *serialized
 
 /* ---- outputs ---- */
 
-static void give(mr_run *r, mr_tensor **t, int *out)
+static void give_tensor(mr_run *r, mr_tensor **t, int *out)
 {
     mr_run_set(r, (*out)++, *t);
     *t = NULL;
@@ -146,21 +146,21 @@ void mr_feature_group_give(mr_run *r, const mr_feature_group *g, mr_feature_resu
 {
     mr_feature_result *dense = results + g->n_sparse, *ragged = dense + g->n_dense;
     for (int i = 0; i < g->n_sparse; i++)
-        give(r, &results[i].indices, out);
+        give_tensor(r, &results[i].indices, out);
     for (int i = 0; i < g->n_sparse; i++)
-        give(r, &results[i].values, out);
+        give_tensor(r, &results[i].values, out);
     for (int i = 0; i < g->n_sparse; i++)
-        give(r, &results[i].shape, out);
+        give_tensor(r, &results[i].shape, out);
     for (int i = 0; i < g->n_dense; i++)
-        give(r, &dense[i].values, out);
+        give_tensor(r, &dense[i].values, out);
     for (int i = 0; lengths && i < g->n_dense; i++)
-        give(r, &dense[i].lengths, out);
+        give_tensor(r, &dense[i].lengths, out);
     for (int i = 0; i < g->n_ragged; i++)
-        give(r, &ragged[i].values, out);
+        give_tensor(r, &ragged[i].values, out);
     for (int i = 0; g->of_lists && i < g->n_ragged; i++)
-        give(r, &ragged[i].outer_splits, out);
+        give_tensor(r, &ragged[i].outer_splits, out);
     for (int i = 0; i < g->n_ragged; i++)
-        give(r, &ragged[i].splits, out);
+        give_tensor(r, &ragged[i].splits, out);
 }
 
 /* ---- shapes ---- */

@@ -99,7 +99,7 @@ static mr_status *read_single(const mr_run *r, mr_feature *f, const mr_tensor **
     return mr_feature_defaults(r, 1, &s->g, dense);
 }
 
-static mr_status *parse(mr_run *r, reader read)
+static mr_status *parse_batch(mr_run *r, reader read)
 {
     const mr_feature_group *g = &((const state *)r->state)->g;
     int n = mr_feature_group_size(g), out = 0;
@@ -119,9 +119,9 @@ out:
     return st;
 }
 
-static mr_status *parse_v1(mr_run *r) { return parse(r, read_v1); }
-static mr_status *parse_v2(mr_run *r) { return parse(r, read_v2); }
-static mr_status *parse_single(mr_run *r) { return parse(r, read_single); }
+static mr_status *parse_v1(mr_run *r) { return parse_batch(r, read_v1); }
+static mr_status *parse_v2(mr_run *r) { return parse_batch(r, read_v2); }
+static mr_status *parse_single(mr_run *r) { return parse_batch(r, read_single); }
 
 /* ---- shapes ---- */
 

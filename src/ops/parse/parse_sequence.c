@@ -165,7 +165,7 @@ static mr_status *read_single(const mr_run *r, wanted *w)
 
 /* ---- the kernels ---- */
 
-static mr_status *parse(mr_run *r, reader read, bool lengths)
+static mr_status *parse_batch(mr_run *r, reader read, bool lengths)
 {
     const state *s = r->state;
     int n_context = mr_feature_group_size(&s->context), n_lists = mr_feature_group_size(&s->lists);
@@ -192,9 +192,9 @@ out:
     return st;
 }
 
-static mr_status *parse_v1(mr_run *r) { return parse(r, read_v1, true); }
-static mr_status *parse_v2(mr_run *r) { return parse(r, read_v2, true); }
-static mr_status *parse_single(mr_run *r) { return parse(r, read_single, false); }
+static mr_status *parse_v1(mr_run *r) { return parse_batch(r, read_v1, true); }
+static mr_status *parse_v2(mr_run *r) { return parse_batch(r, read_v2, true); }
+static mr_status *parse_single(mr_run *r) { return parse_batch(r, read_single, false); }
 
 /* ---- shapes ---- */
 

@@ -52,7 +52,7 @@ void mr_proto_pool_free(mr_proto_pool *p)
 
 /* ---- fields, enums ---- */
 
-static mr_sv scoped(mr_proto_pool *p, mr_sv scope, mr_sv name)
+static mr_sv scoped_name(mr_proto_pool *p, mr_sv scope, mr_sv name)
 {
     if (scope.n == 0)
         return name;
@@ -125,7 +125,7 @@ static void read_extension(mr_proto_pool *p, mr_pb_reader *up, mr_sv scope)
     extension e;
     mr_pb_message(up, &r);
     e.field = read_field(p, &r, &e.extendee);
-    e.field->name = scoped(p, scope, e.field->name);
+    e.field->name = scoped_name(p, scope, e.field->name);
     if (!up->error)
         mr_vec_push(&p->extensions, e);
 }
@@ -164,7 +164,7 @@ static void read_enum(mr_proto_pool *p, mr_pb_reader *up, mr_sv scope)
             read_enum_value(&r, e);
         else
             mr_pb_skip(&r);
-    e->full_name = scoped(p, scope, name);
+    e->full_name = scoped_name(p, scope, name);
     mr_map_put(&p->enums, e->full_name, e);
 }
 
@@ -194,7 +194,7 @@ static void read_message(mr_proto_pool *p, mr_pb_reader *up, mr_sv scope)
     *m = (mr_proto_message){0};
     mr_vec_push(&p->all_messages, m);
     mr_pb_message(up, &r);
-    m->full_name = scoped(p, scope, name_of(mr_pb_rest(&r)));
+    m->full_name = scoped_name(p, scope, name_of(mr_pb_rest(&r)));
     while (mr_pb_next(&r, &field, &wire))
         switch (field) {
         case 2:
@@ -242,7 +242,7 @@ static void read_file(mr_proto_pool *p, mr_pb_reader *up)
         }
 }
 
-static mr_status *resolve(mr_proto_pool *p, mr_proto_field *f)
+static mr_status *resolve_field(mr_proto_pool *p, mr_proto_field *f)
 {
     bool message = f->type == MR_PROTO_MESSAGE || f->type == MR_PROTO_GROUP;
     if (message)
@@ -261,7 +261,7 @@ static mr_status *resolve_message(mr_proto_pool *p, mr_proto_message *m)
     m->names.borrow_keys = true;
     for (int i = 0; i < m->fields.n; i++) {
         mr_proto_field *f = m->fields.p[i];
-        MR_TRY(resolve(p, f));
+        MR_TRY(resolve_field(p, f));
         if (mr_map_put(&m->names, f->name, f) || mr_imap_put(&m->numbers, f->number, f))
             return mr_invalid("Failed to load FileDescriptorProto: the name or number of field %.*s (%u) "
                               "of %.*s comes twice",

@@ -17,16 +17,16 @@ typedef struct parser {
     int depth; /* levels that may still be entered */
 } parser;
 
-static mr_status *message(parser *p, const mr_proto_message *m, char close);
+static mr_status *parse_message(parser *p, const mr_proto_message *m, char close);
 
-static mr_status *unexpected(const parser *p, const char *what)
+static mr_status *unexpected_token(const parser *p, const char *what)
 {
     const mr_token *t = &p->lex.token;
     return mr_error(MR_DATA_LOSS, "Unable to parse text protobuf: %d:%d: expected %s", t->line, t->column,
                     what);
 }
 
-static mr_status *next(parser *p)
+static mr_status *next_token(parser *p)
 {
     mr_status *st = mr_lexer_next(&p->lex);
     if (!st)
@@ -36,11 +36,11 @@ static mr_status *next(parser *p)
     return loss;
 }
 
-static bool at(const parser *p, char symbol) { return mr_token_is(&p->lex.token, symbol); }
+static bool at_symbol(const parser *p, char symbol) { return mr_token_is(&p->lex.token, symbol); }
 
-static mr_status *pass(parser *p, char symbol)
+static mr_status *expect_symbol(parser *p, char symbol)
 {
-    return at(p, symbol) ? next(p) : unexpected(p, (char[]){symbol, 0});
+    return at_symbol(p, symbol) ? next_token(p) : unexpected_token(p, (char[]){symbol, 0});
 }
 
 /* ---- values ---- */
@@ -48,14 +48,14 @@ static mr_status *pass(parser *p, char symbol)
 static mr_status *string_value(parser *p, uint32_t number)
 {
     mr_str s = {0};
-    mr_status *st = p->lex.token.kind == MR_TOKEN_STRING ? NULL : unexpected(p, "a string");
+    mr_status *st = p->lex.token.kind == MR_TOKEN_STRING ? NULL : unexpected_token(p, "a string");
     while (!st && p->lex.token.kind == MR_TOKEN_STRING) {
         st = mr_token_unescape(&p->lex.token, &s);
         if (st) {
             mr_status_free(st);
-            st = unexpected(p, "a string with right escapes");
+            st = unexpected_token(p, "a string with right escapes");
         } else {
-            st = next(p);
+            st = next_token(p);
         }
     }
     if (!st)
@@ -64,7 +64,7 @@ static mr_status *string_value(parser *p, uint32_t number)
     return st;
 }
 
-static bool named(const mr_token *t, const char *word)
+static bool is_word(const mr_token *t, const char *word)
 {
     return t->kind == MR_TOKEN_NAME && t->text.n == strlen(word) &&
            strncasecmp(t->text.p, word, t->text.n) == 0;
@@ -72,18 +72,18 @@ static bool named(const mr_token *t, const char *word)
 
 static mr_status *float_value(parser *p, double *out)
 {
-    bool minus = at(p, '-');
+    bool minus = at_symbol(p, '-');
     if (minus)
-        MR_TRY(next(p));
+        MR_TRY(next_token(p));
     const mr_token *t = &p->lex.token;
-    if (named(t, "inf") || named(t, "infinity"))
+    if (is_word(t, "inf") || is_word(t, "infinity"))
         *out = HUGE_VAL;
-    else if (named(t, "nan"))
+    else if (is_word(t, "nan"))
         *out = NAN;
     else if ((t->kind != MR_TOKEN_INTEGER && t->kind != MR_TOKEN_FLOAT) || !mr_token_to_double(t, out))
-        return unexpected(p, "a number");
+        return unexpected_token(p, "a number");
     *out = minus ? -*out : *out;
-    return next(p);
+    return next_token(p);
 }
 
 static bool enum_number(const mr_proto_enum *e, mr_sv name, int64_t *out)
@@ -111,23 +111,23 @@ static bool in_range(mr_proto_type t, bool minus, uint64_t v)
 
 static mr_status *int_value(parser *p, const mr_proto_field *f, int64_t *out)
 {
-    bool minus = at(p, '-');
+    bool minus = at_symbol(p, '-');
     uint64_t v;
     if (minus)
-        MR_TRY(next(p));
+        MR_TRY(next_token(p));
     const mr_token *t = &p->lex.token;
-    if (f->type == MR_PROTO_BOOL && (named(t, "true") || named(t, "t")))
+    if (f->type == MR_PROTO_BOOL && (is_word(t, "true") || is_word(t, "t")))
         *out = 1;
-    else if (f->type == MR_PROTO_BOOL && (named(t, "false") || named(t, "f")))
+    else if (f->type == MR_PROTO_BOOL && (is_word(t, "false") || is_word(t, "f")))
         *out = 0;
     else if (f->type == MR_PROTO_ENUM && t->kind == MR_TOKEN_NAME) {
         if (!enum_number(f->enumeration, t->text, out))
-            return unexpected(p, "a value of the enum");
+            return unexpected_token(p, "a value of the enum");
     } else if (t->kind != MR_TOKEN_INTEGER || !mr_token_to_u64(t, &v) || !in_range(f->type, minus, v))
-        return unexpected(p, "a whole number in range");
+        return unexpected_token(p, "a whole number in range");
     else
         *out = (int64_t)(minus ? 0 - v : v);
-    return next(p);
+    return next_token(p);
 }
 
 static void put_int(parser *p, const mr_proto_field *f, int64_t v)
@@ -144,7 +144,7 @@ static void put_int(parser *p, const mr_proto_field *f, int64_t v)
     }
 }
 
-static mr_status *scalar(parser *p, const mr_proto_field *f)
+static mr_status *parse_scalar(parser *p, const mr_proto_field *f)
 {
     double d = 0;
     int64_t v = 0;
@@ -163,31 +163,31 @@ static mr_status *scalar(parser *p, const mr_proto_field *f)
     return NULL;
 }
 
-static mr_status *body(parser *p, const mr_proto_field *f)
+static mr_status *parse_submessage(parser *p, const mr_proto_field *f)
 {
-    bool angle = at(p, '<'), group = f->type == MR_PROTO_GROUP;
+    bool angle = at_symbol(p, '<'), group = f->type == MR_PROTO_GROUP;
     size_t mark = 0;
-    if (!angle && !at(p, '{'))
-        return unexpected(p, "{");
+    if (!angle && !at_symbol(p, '{'))
+        return unexpected_token(p, "{");
     if (--p->depth < 0)
-        return unexpected(p, "fewer levels");
-    MR_TRY(next(p));
+        return unexpected_token(p, "fewer levels");
+    MR_TRY(next_token(p));
     if (group)
         mr_pb_put_tag(p->w, f->number, MR_WIRE_GROUP);
     else
         mark = mr_pb_begin(p->w, f->number);
-    MR_TRY(message(p, f->message, angle ? '>' : '}'));
+    MR_TRY(parse_message(p, f->message, angle ? '>' : '}'));
     if (group)
         mr_pb_put_tag(p->w, f->number, MR_WIRE_GROUP_END);
     else
         mr_pb_end(p->w, mark);
     p->depth++;
-    return next(p);
+    return next_token(p);
 }
 
-static mr_status *value(parser *p, const mr_proto_field *f)
+static mr_status *parse_value(parser *p, const mr_proto_field *f)
 {
-    return f->message ? body(p, f) : scalar(p, f);
+    return f->message ? parse_submessage(p, f) : parse_scalar(p, f);
 }
 
 /* ---- fields ---- */
@@ -196,45 +196,45 @@ static mr_status *value(parser *p, const mr_proto_field *f)
 static mr_status *field_name(parser *p, const mr_proto_message *m, const mr_proto_field **out)
 {
     mr_str name = {0};
-    bool bracket = at(p, '[');
-    mr_status *st = bracket ? next(p) : NULL;
-    while (!st && (p->lex.token.kind == MR_TOKEN_NAME || (bracket && at(p, '.')))) {
+    bool bracket = at_symbol(p, '[');
+    mr_status *st = bracket ? next_token(p) : NULL;
+    while (!st && (p->lex.token.kind == MR_TOKEN_NAME || (bracket && at_symbol(p, '.')))) {
         mr_str_append(&name, p->lex.token.text.p, p->lex.token.text.n);
-        st = next(p);
+        st = next_token(p);
         if (!bracket)
             break;
     }
     if (!st && bracket)
-        st = pass(p, ']');
+        st = expect_symbol(p, ']');
     *out = mr_proto_message_field(m, mr_str_view(&name));
     mr_str_deinit(&name);
-    return st ? st : *out ? NULL : unexpected(p, "a field of the message");
+    return st ? st : *out ? NULL : unexpected_token(p, "a field of the message");
 }
 
-static mr_status *list(parser *p, const mr_proto_field *f)
+static mr_status *parse_list(parser *p, const mr_proto_field *f)
 {
-    MR_TRY(next(p));
-    while (!at(p, ']')) {
-        MR_TRY(value(p, f));
-        if (!at(p, ']'))
-            MR_TRY(pass(p, ','));
+    MR_TRY(next_token(p));
+    while (!at_symbol(p, ']')) {
+        MR_TRY(parse_value(p, f));
+        if (!at_symbol(p, ']'))
+            MR_TRY(expect_symbol(p, ','));
     }
-    return next(p);
+    return next_token(p);
 }
 
-static mr_status *message(parser *p, const mr_proto_message *m, char close)
+static mr_status *parse_message(parser *p, const mr_proto_message *m, char close)
 {
     const mr_proto_field *f;
-    while (close ? !at(p, close) : p->lex.token.kind != MR_TOKEN_END) {
+    while (close ? !at_symbol(p, close) : p->lex.token.kind != MR_TOKEN_END) {
         MR_TRY(field_name(p, m, &f));
-        bool colon = at(p, ':');
+        bool colon = at_symbol(p, ':');
         if (colon)
-            MR_TRY(next(p));
+            MR_TRY(next_token(p));
         else if (!f->message)
-            return unexpected(p, "a colon");
-        MR_TRY(colon && f->repeated && at(p, '[') ? list(p, f) : value(p, f));
-        if (at(p, ',') || at(p, ';'))
-            MR_TRY(next(p));
+            return unexpected_token(p, "a colon");
+        MR_TRY(colon && f->repeated && at_symbol(p, '[') ? parse_list(p, f) : parse_value(p, f));
+        if (at_symbol(p, ',') || at_symbol(p, ';'))
+            MR_TRY(next_token(p));
     }
     return NULL;
 }
@@ -245,7 +245,7 @@ mr_status *mr_proto_from_text(const mr_proto_message *m, mr_sv text, mr_str *out
     parser p = {.w = &w, .depth = MR_PB_MAX_DEPTH};
     mr_pb_writer_init(&w, out);
     mr_lexer_init(&p.lex, text);
-    MR_TRY(next(&p));
-    MR_TRY(message(&p, m, 0));
+    MR_TRY(next_token(&p));
+    MR_TRY(parse_message(&p, m, 0));
     return mr_pb_writer_status(&w, "message");
 }
