@@ -14,7 +14,7 @@ typedef struct state {
     int64_t width;
 } state;
 
-static mr_status *init(mr_make *m, void *p)
+static mr_status *init_parameters(mr_make *m, void *p)
 {
     state *s = p;
     MR_TRY(mr_node_get_str(m->node, "store", &s->store));
@@ -138,7 +138,7 @@ static void on_done(void *arg, mr_status *st)
 }
 
 /* The call goes out; a step that is cancelled while it does is seen afterwards. */
-static void start(work *w, mr_parameter_store *s, int table)
+static void start_call(work *w, mr_parameter_store *s, int table)
 {
     mr_parameter_call c = {.push = !w->pull, .table = table, .keys = w->keys, .n = w->n_keys, .done = on_done, .arg = w};
     *(w->pull ? &c.out : (float **)&c.values) = w->rows;
@@ -160,7 +160,7 @@ static void start(work *w, mr_parameter_store *s, int table)
     work_unref(w);
 }
 
-static mr_status *prepare(work *w, mr_parameter_store *s, int *table)
+static mr_status *prepare_call(work *w, mr_parameter_store *s, int *table)
 {
     const state *a = w->r->state;
     const mr_tensor *keys = mr_in(w->r, 0);
@@ -197,12 +197,12 @@ static void run_call(mr_run *r, bool pull)
     w->pull = pull;
     w->refs = 1;
     w->entry.fn = on_cancel;
-    st = prepare(w, s, &table);
+    st = prepare_call(w, s, &table);
     if (st) {
         work_unref(w);
         mr_run_done(r, st);
     } else {
-        start(w, s, table);
+        start_call(w, s, table);
     }
     mr_parameter_store_give(s);
 }
@@ -235,7 +235,7 @@ MR_OP(MillracePsPull,
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = pull_shape,
     .kernels  = MR_KERNELS(MR_CPU_ASYNC(run_pull)),
-    .state_bytes = sizeof(state), .init = init,
+    .state_bytes = sizeof(state), .init = init_parameters,
     .examples = MR_EXAMPLES("table=\"t\" store=\"none\": int64[1, 2] -> !NOT_FOUND No parameter store 'none'"));
 
 MR_OP(MillracePsPush,
@@ -245,5 +245,5 @@ MR_OP(MillracePsPush,
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = push_shape,
     .kernels  = MR_KERNELS(MR_CPU_ASYNC(run_push)),
-    .state_bytes = sizeof(state), .init = init,
+    .state_bytes = sizeof(state), .init = init_parameters,
     .examples = MR_EXAMPLES("table=\"t\" store=\"none\": int64[1], float[2] -> !NOT_FOUND No parameter store 'none'"));
