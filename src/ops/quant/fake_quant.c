@@ -14,7 +14,7 @@ typedef struct state {
     float low, high;  /* codes */
 } state;
 
-static mr_status *init(mr_make *m, void *state_)
+static mr_status *init_fake_quant(mr_make *m, void *state_)
 {
     state *s = state_;
     int64_t bits;
@@ -31,7 +31,7 @@ static mr_status *init(mr_make *m, void *state_)
 static mr_status *init_args(mr_make *m, void *state_)
 {
     state *s = state_;
-    MR_TRY(init(m, state_));
+    MR_TRY(init_fake_quant(m, state_));
     MR_TRY(mr_node_get_float(m->node, "min", &s->min));
     MR_TRY(mr_node_get_float(m->node, "max", &s->max));
     return s->min < s->max ? NULL
@@ -44,7 +44,7 @@ typedef struct nudged {
     bool nothing; /* min and max are 0: so is all */
 } nudged;
 
-static nudged nudge(const state *s, float min, float max)
+static nudged nudge_range(const state *s, float min, float max)
 {
     float scale = (max - min) / (s->high - s->low), from_min = s->low - min / scale;
     float zero = from_min < s->low ? s->low : from_min > s->high ? s->high : roundf(from_min);
@@ -55,7 +55,7 @@ static nudged nudge(const state *s, float min, float max)
 }
 
 /* Args multiply by the inverse of the scale where the others divide: the last bit may differ. */
-static float quantize(const nudged *n, float inverse, float x)
+static float quantize_value(const nudged *n, float inverse, float x)
 {
     float v = x < n->max ? x : n->max;
     v = v > n->min ? v : n->min;
@@ -77,7 +77,7 @@ static void quantize_rows(void *ctx, int64_t begin, int64_t end)
     const job *j = ctx;
     for (int64_t i = begin; i < end; i++)
         j->out[i] =
-            quantize(&j->ranges[j->channels == 1 ? 0 : i % j->channels], j->inverse, j->x[i]);
+            quantize_value(&j->ranges[j->channels == 1 ? 0 : i % j->channels], j->inverse, j->x[i]);
 }
 
 static void grad_rows(void *ctx, int64_t begin, int64_t end)
@@ -107,12 +107,12 @@ static void grad_ends(const job *j, int64_t n, double *ends)
 
 /* ---- Args ---- */
 
-static mr_status *args(mr_run *r)
+static mr_status *fake_quant_args(mr_run *r)
 {
     const state *s = r->state;
     const mr_tensor *x = mr_in(r, 0);
     mr_tensor *y;
-    nudged n = nudge(s, s->min, s->max);
+    nudged n = nudge_range(s, s->min, s->max);
     n.nothing = false;
     n.zero = floorf(-n.min * (1 / n.scale) + 0.5f);
     MR_TRY(mr_run_forward(r, 0, 0, x->rank, x->dims, &y));
@@ -134,7 +134,7 @@ static mr_status *args_grad(mr_run *r)
     const state *s = r->state;
     const mr_tensor *g = mr_in(r, 0), *x = mr_in(r, 1);
     mr_tensor *y;
-    nudged n = nudge(s, s->min, s->max);
+    nudged n = nudge_range(s, s->min, s->max);
     n.nothing = false;
     MR_TRY(check_same(r));
     MR_TRY(mr_run_forward(r, 0, 0, g->rank, g->dims, &y));
@@ -166,11 +166,11 @@ static mr_status *read_ranges(const mr_run *r, const mr_tensor *x, int i, bool p
     if (!*out)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld ranges", (long long)*channels);
     for (int64_t k = 0; k < *channels; k++)
-        (*out)[k] = nudge(r->state, MR_DATA(float, min)[k], MR_DATA(float, max)[k]);
+        (*out)[k] = nudge_range(r->state, MR_DATA(float, min)[k], MR_DATA(float, max)[k]);
     return NULL;
 }
 
-static mr_status *forward(mr_run *r, bool per_channel)
+static mr_status *fake_quant_forward(mr_run *r, bool per_channel)
 {
     const mr_tensor *x = mr_in(r, 0);
     mr_tensor *y;
@@ -187,7 +187,7 @@ static mr_status *forward(mr_run *r, bool per_channel)
     return st;
 }
 
-static mr_status *backward(mr_run *r, bool per_channel)
+static mr_status *fake_quant_backward(mr_run *r, bool per_channel)
 {
     const mr_tensor *g = mr_in(r, 0), *x = mr_in(r, 1), *min = mr_in(r, 2);
     mr_status *st = NULL;
@@ -217,10 +217,10 @@ out:
     return st;
 }
 
-static mr_status *vars(mr_run *r) { return forward(r, false); }
-static mr_status *per_channel(mr_run *r) { return forward(r, true); }
-static mr_status *vars_grad(mr_run *r) { return backward(r, false); }
-static mr_status *per_channel_grad(mr_run *r) { return backward(r, true); }
+static mr_status *fake_quant_vars(mr_run *r) { return fake_quant_forward(r, false); }
+static mr_status *per_channel(mr_run *r) { return fake_quant_forward(r, true); }
+static mr_status *vars_grad(mr_run *r) { return fake_quant_backward(r, false); }
+static mr_status *per_channel_grad(mr_run *r) { return fake_quant_backward(r, true); }
 
 /* ---- shapes and gradients ---- */
 
@@ -308,7 +308,7 @@ MR_OP(FakeQuantWithMinMaxArgs,
     .attrs    = ARGS,
     .shape    = mr_shape_same,
     .grad     = args_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(args)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(fake_quant_args)),
     STATE(init_args),
     .examples = MR_EXAMPLES(
         "nograd min=0 max=255: [-3, 0, 1.4, 1.6, 254.5, 300] -> [0, 0, 1, 2, 255, 255]",
@@ -337,8 +337,8 @@ MR_OP(FakeQuantWithMinMaxVars,
     .attrs    = BITS,
     .shape    = vars_shape,
     .grad     = vars_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(vars)),
-    STATE(init),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(fake_quant_vars)),
+    STATE(init_fake_quant),
     .examples = MR_EXAMPLES(
         "nograd: [-3, 0, 1.4, 1.6, 254.5, 300], 0, 255 -> [0, 0, 1, 2, 255, 255]",
         "nograd num_bits=4 narrow_range=true: [0, 3.1], 0, 7 -> [0, 3]",
@@ -352,7 +352,7 @@ MR_OP(FakeQuantWithMinMaxVarsGradient,
     .attrs    = BITS,
     .shape    = vars_grad_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(vars_grad)),
-    STATE(init),
+    STATE(init_fake_quant),
     .examples = MR_EXAMPLES(
         "[1, 2, 3, 4, 5], [-3, 0, 255, 300, 301], 0, 255 -> [0, 2, 3, 0, 0], 1, 9",
         "[1, 2], [5, -5], 0, 0 -> [1, 2], 0, 0", "shape(0), shape(0), 0, 1 -> shape(0), 0, 0",
@@ -365,7 +365,7 @@ MR_OP(FakeQuantWithMinMaxVarsPerChannel,
     .shape    = per_channel_shape,
     .grad     = per_channel_backward,
     .kernels  = MR_KERNELS(MR_CPU_ANY(per_channel)),
-    STATE(init),
+    STATE(init_fake_quant),
     .examples = MR_EXAMPLES(
         "nograd: [[1.4, 1.4], [300, 300]], [0, 0], [255, 510] -> [[1, 2], [255, 300]]",
         "nograd: [1.4, 7], [0, 0], [255, 0] -> [1, 0]", "shape(0,1), [0], [1] -> shape(0,1)",
@@ -379,7 +379,7 @@ MR_OP(FakeQuantWithMinMaxVarsPerChannelGradient,
     .attrs    = BITS,
     .shape    = per_channel_grad_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(per_channel_grad)),
-    STATE(init),
+    STATE(init_fake_quant),
     .examples = MR_EXAMPLES(
         "[[1, 2], [3, 4]], [[-3, 5], [300, 511]], [0, 0], [255, 510] -> [[0, 2], [0, 0]], [1, 0], "
         "[3, 4]",

@@ -69,7 +69,7 @@ typedef struct range {
     float min, max;
 } range;
 
-static float clamp(float v, float min, float max)
+static float clamp_value(float v, float min, float max)
 {
     v = v < max ? v : max; /* NaN: the upper end */
     return v > min ? v : min;
@@ -81,7 +81,7 @@ static int32_t to_code(double v, codes c)
     return (int32_t)(v > c.lowest ? v < c.highest ? v : c.highest : c.lowest);
 }
 
-static void store(mr_dtype t, void *out, int64_t i, int32_t code)
+static void store_code(mr_dtype t, void *out, int64_t i, int32_t code)
 {
     switch (t) {
     case MR_QINT8: ((int8_t *)out)[i] = (int8_t)code; break;
@@ -116,7 +116,7 @@ static map map_scaled(const state *s, range *r, codes c)
 
 static int32_t quantize_one(const state *s, const map *m, codes c, float x)
 {
-    float v = (clamp(x, m->min, m->max) - m->shift) * m->scale + m->offset;
+    float v = (clamp_value(x, m->min, m->max) - m->shift) * m->scale + m->offset;
     return to_code(m->up ? floorf(v + 0.5f) : s->half_to_even ? rintf(v) : roundf(v), c);
 }
 
@@ -148,13 +148,13 @@ static void quantize_rows(void *ctx, int64_t begin, int64_t end)
             int32_t code = j->s->mode == MIN_FIRST
                                ? quantize_first(j->ranges[slice], j->codes, j->x[i])
                                : quantize_one(j->s, &j->maps[slice], j->codes, j->x[i]);
-            store((mr_dtype)j->out->dtype, j->out->data, i, code);
+            store_code((mr_dtype)j->out->dtype, j->out->data, i, code);
         }
     }
 }
 
 /* The range is made to hold 0 and not to be too small. */
-static mr_status *widen(const state *s, range *r)
+static mr_status *widen_range(const state *s, range *r)
 {
     if (r->max < r->min)
         return mr_invalid("input_max_range must be larger than input_min_range.");
@@ -174,7 +174,7 @@ static mr_status *set_ranges(mr_run *r, const mr_slices *sl, codes c, map *maps,
     MR_TRY(mr_run_output(r, 2, rank, &sl->n, &out[1]));
     for (int64_t i = 0; i < sl->n; i++) {
         ranges[i] = (range){MR_DATA(float, mr_in(r, 1))[i], MR_DATA(float, mr_in(r, 2))[i]};
-        MR_TRY(widen(s, &ranges[i]));
+        MR_TRY(widen_range(s, &ranges[i]));
         maps[i] = s->mode == SCALED ? map_scaled(s, &ranges[i], c) : map_combined(ranges[i], c);
         MR_DATA(float, out[0])[i] = ranges[i].min;
         MR_DATA(float, out[1])[i] = ranges[i].max;
@@ -182,7 +182,7 @@ static mr_status *set_ranges(mr_run *r, const mr_slices *sl, codes c, map *maps,
     return NULL;
 }
 
-static mr_status *quantize(mr_run *r)
+static mr_status *run_quantize(mr_run *r)
 {
     const state *s = r->state;
     const mr_tensor *x = mr_in(r, 0);
@@ -268,7 +268,7 @@ static void dequantize_rows(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static mr_status *dequantize(mr_run *r)
+static mr_status *run_dequantize(mr_run *r)
 {
     const state *s = r->state;
     mr_slices sl;
@@ -289,7 +289,7 @@ static mr_status *dequantize(mr_run *r)
 
 /* ---- ops ---- */
 
-static mr_status *infer(mr_infer *c)
+static mr_status *infer_quantize(mr_infer *c)
 {
     MR_TRY(mr_slices_infer(c, 1));
     c->out[0] = c->in[0];
@@ -311,8 +311,8 @@ MR_OP(QuantizeV2,
                    "round_mode: {'HALF_AWAY_FROM_ZERO', 'HALF_TO_EVEN'} = 'HALF_AWAY_FROM_ZERO'; "
                    "narrow_range: bool = false; axis: int = -1; "
                    "ensure_minimum_range: float = 0.01",
-    .shape       = infer,
-    .kernels     = MR_KERNELS(MR_CPU_ANY(quantize)),
+    .shape       = infer_quantize,
+    .kernels     = MR_KERNELS(MR_CPU_ANY(run_quantize)),
     .state_bytes = sizeof(state),
     .init        = init_quantize,
     .examples    = MR_EXAMPLES(
@@ -346,8 +346,8 @@ MR_OP(Dequantize,
     .sig         = "input: T, min_range: float, max_range: float -> output: dtype",
     .attrs       = "T: " CODES "; mode: " MODES "; narrow_range: bool = false; axis: int = -1; "
                    "dtype: {bfloat16, float} = DT_FLOAT",
-    .shape       = infer,
-    .kernels     = MR_KERNELS(MR_CPU_ANY(dequantize)),
+    .shape       = infer_quantize,
+    .kernels     = MR_KERNELS(MR_CPU_ANY(run_dequantize)),
     .state_bytes = sizeof(state),
     .init        = init,
     .examples    = MR_EXAMPLES(

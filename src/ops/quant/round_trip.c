@@ -38,7 +38,7 @@ static mr_status *check_bits(const state *s, int64_t bits)
 
 /* ---- attrs ---- */
 
-static mr_status *init(mr_make *m, void *state_)
+static mr_status *init_round_trip(mr_make *m, void *state_)
 {
     const mr_node *n = m->node;
     state *s = state_;
@@ -63,7 +63,7 @@ static mr_status *init(mr_make *m, void *state_)
 static mr_status *init_v1(mr_make *m, void *state_)
 {
     state *s = state_;
-    MR_TRY(init(m, state_));
+    MR_TRY(init_round_trip(m, state_));
     MR_TRY(mr_node_get_float(m->node, "input_min", &s->min));
     MR_TRY(mr_node_get_float(m->node, "input_max", &s->max));
     if (s->given && !(s->min <= s->max))
@@ -74,7 +74,7 @@ static mr_status *init_v1(mr_make *m, void *state_)
 /* ---- kernels ---- */
 
 /* min and max: inputs 1 and 2, or NULL for those of the state. */
-static mr_status *run(mr_run *r, int64_t bits, bool ranges)
+static mr_status *run_round_trip(mr_run *r, int64_t bits, bool ranges)
 {
     const state *s = r->state;
     const mr_tensor *x = mr_in(r, 0);
@@ -103,8 +103,8 @@ out:
     return st;
 }
 
-static mr_status *version_1(mr_run *r) { return run(r, ((const state *)r->state)->bits, false); }
-static mr_status *version_2(mr_run *r) { return run(r, ((const state *)r->state)->bits, true); }
+static mr_status *version_1(mr_run *r) { return run_round_trip(r, ((const state *)r->state)->bits, false); }
+static mr_status *version_2(mr_run *r) { return run_round_trip(r, ((const state *)r->state)->bits, true); }
 
 static mr_status *version_3(mr_run *r)
 {
@@ -113,10 +113,10 @@ static mr_status *version_3(mr_run *r)
                           MR_TENSOR_SHAPE(mr_in(r, 3)));
     int64_t bits = mr_tensor_int_at(mr_in(r, 3), 0);
     MR_TRY(check_bits(r->state, bits));
-    return run(r, bits, true);
+    return run_round_trip(r, bits, true);
 }
 
-static mr_status *backward(mr_run *r)
+static mr_status *round_trip_backward(mr_run *r)
 {
     const mr_tensor *g = mr_in(r, 0), *x = mr_in(r, 1);
     const int64_t *axis = r->state;
@@ -157,7 +157,7 @@ static mr_status *init_axis(mr_make *m, void *axis)
 
 /* ---- shapes and gradients ---- */
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_round_trip(mr_infer *c)
 {
     MR_TRY(mr_slices_infer(c, 1));
     c->out[0] = c->in[0];
@@ -174,9 +174,9 @@ static mr_status *grad_shape(mr_infer *c)
 }
 
 /* Straight through. */
-static void pass(mr_grad *g) { mr_dxi(g, 0, mr_dyi(g, 0)); }
+static void straight_through_grad(mr_grad *g) { mr_dxi(g, 0, mr_dyi(g, 0)); }
 
-static void inside(mr_grad *g)
+static void range_grad(mr_grad *g)
 {
     mr_out d = mr_emit_like(g, "QuantizeAndDequantizeV4Grad", "axis",
                             MR_OUTS(mr_dyi(g, 0), mr_xi(g, 0), mr_xi(g, 1), mr_xi(g, 2)));
@@ -219,7 +219,7 @@ MR_OP(QuantizeAndDequantize,
     .deprecated  = 22,
     .deprecation = "Replaced by QuantizeAndDequantizeV2",
     .shape       = mr_shape_same,
-    .grad        = pass,
+    .grad        = straight_through_grad,
     .kernels     = MR_KERNELS(MR_CPU_ANY(version_1)),
     STATE(init_v1),
     .examples    = MR_EXAMPLES(
@@ -232,10 +232,10 @@ MR_OP(QuantizeAndDequantizeV2,
     .doc      = "rounds as quantizing to a range and going back would",
     .sig      = RANGES " -> output: T",
     .attrs    = V2_ATTRS,
-    .shape    = shape,
-    .grad     = pass,
+    .shape    = infer_round_trip,
+    .grad     = straight_through_grad,
     .kernels  = MR_KERNELS(MR_CPU_ANY(version_2)),
-    STATE(init),
+    STATE(init_round_trip),
     .examples = MR_EXAMPLES(V2_EXAMPLES));
 
 MR_OP(QuantizeAndDequantizeV3,
@@ -243,10 +243,10 @@ MR_OP(QuantizeAndDequantizeV3,
     .sig      = RANGES ", num_bits: int32 -> output: T",
     .attrs    = "signed_input: bool = true; range_given: bool = true; T: " FLOATS "; "
                 "narrow_range: bool = false; axis: int = -1",
-    .shape    = shape,
-    .grad     = pass,
+    .shape    = infer_round_trip,
+    .grad     = straight_through_grad,
     .kernels  = MR_KERNELS(MR_CPU_ANY(version_3)),
-    STATE(init),
+    STATE(init_round_trip),
     .examples = MR_EXAMPLES(
         "nograd: [-9, -0.5, 1.5, 2.5, 9], -8, 7, 4 -> [-8, 0, 2, 2, 7]",
         "nograd range_given=false: [-7, 3.5, 0.25], 0, 0, 4 -> [-7, 3.5, 0]",
@@ -258,10 +258,10 @@ MR_OP(QuantizeAndDequantizeV4,
     .doc      = "QuantizeAndDequantizeV2 whose gradient is 0 outside of the range",
     .sig      = RANGES " -> output: T",
     .attrs    = V2_ATTRS,
-    .shape    = shape,
-    .grad     = inside,
+    .shape    = infer_round_trip,
+    .grad     = range_grad,
     .kernels  = MR_KERNELS(MR_CPU_ANY(version_2)),
-    STATE(init),
+    STATE(init_round_trip),
     .examples = MR_EXAMPLES(V2_EXAMPLES));
 
 MR_OP(QuantizeAndDequantizeV4Grad,
@@ -270,7 +270,7 @@ MR_OP(QuantizeAndDequantizeV4Grad,
                 "input_min_backprop: T, input_max_backprop: T",
     .attrs    = "T: " FLOATS "; axis: int = -1",
     .shape    = grad_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(backward)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(round_trip_backward)),
     .state_bytes = sizeof(int64_t), .init = init_axis,
     .examples = MR_EXAMPLES(
         "[1, 2, 3, 4], [-2, -1, 1, 2], -1, 1 -> [0, 2, 3, 0], 0, 0",
