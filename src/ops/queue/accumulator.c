@@ -37,11 +37,11 @@ typedef struct taker {
 
 /* ---- making and freeing ---- */
 
-static void advance(mr_waited *on, mr_waiters *gone);
-static mr_status *give(mr_waiter *w);
-static void forget(mr_waiter *w);
+static void advance_takers(mr_waited *on, mr_waiters *gone);
+static mr_status *give_sum(mr_waiter *w);
+static void release_taker(mr_waiter *w);
 
-static const mr_waited_kind waiting = {sizeof(taker), advance, give, forget};
+static const mr_waited_kind waiting = {sizeof(taker), advance_takers, give_sum, release_taker};
 
 static void parts_deinit(part_list *l)
 {
@@ -197,7 +197,7 @@ mr_status *mr_accumulator_apply(mr_accumulator *a, mr_run *r, int64_t local_step
 
 /* ---- taking ---- */
 
-static void advance(mr_waited *on, mr_waiters *gone)
+static void advance_takers(mr_waited *on, mr_waiters *gone)
 {
     mr_accumulator *a = (mr_accumulator *)on;
     taker *t;
@@ -244,7 +244,7 @@ static mr_status *add_up(taker *t, mr_run *r)
     return NULL;
 }
 
-static mr_status *give(mr_waiter *w)
+static mr_status *give_sum(mr_waiter *w)
 {
     const mr_accumulator *a = (const mr_accumulator *)w->on;
     mr_gradient_sum *sum = &((taker *)w)->sum;
@@ -258,7 +258,7 @@ static mr_status *give(mr_waiter *w)
     return give_shape(a, w->r, sum->values);
 }
 
-static void forget(mr_waiter *w)
+static void release_taker(mr_waiter *w)
 {
     mr_gradient_sum_deinit(&((taker *)w)->sum);
     parts_deinit(&((taker *)w)->parts);

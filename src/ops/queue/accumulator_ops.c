@@ -17,7 +17,7 @@ typedef struct state {
     mr_accumulator_spec spec;
 } state;
 
-static mr_status *init(mr_make *m, state *s, bool sparse)
+static mr_status *init_accumulator(mr_make *m, state *s, bool sparse)
 {
     const mr_pshape *shape;
     mr_sv reduction;
@@ -34,17 +34,17 @@ static mr_status *init(mr_make *m, state *s, bool sparse)
     return NULL;
 }
 
-static mr_status *init_dense(mr_make *m, void *s) { return init(m, s, false); }
-static mr_status *init_sparse(mr_make *m, void *s) { return init(m, s, true); }
+static mr_status *init_dense(mr_make *m, void *s) { return init_accumulator(m, s, false); }
+static mr_status *init_sparse(mr_make *m, void *s) { return init_accumulator(m, s, true); }
 
-static void deinit(void *p)
+static void deinit_accumulator(void *p)
 {
     state *s = p;
     mr_named_deinit(&s->named);
     mr_arena_deinit(&s->arena);
 }
 
-static mr_status *make(void *ctx, mr_object **out)
+static mr_status *make_accumulator(void *ctx, mr_object **out)
 {
     *out = (mr_object *)mr_accumulator_new(ctx);
     return NULL;
@@ -52,11 +52,11 @@ static mr_status *make(void *ctx, mr_object **out)
 
 /* An accumulator that is there already is not compared with the attrs, as in TensorFlow: what does
  * not fit shows when it is used. */
-static mr_status *accumulator(mr_run *r)
+static mr_status *open_accumulator(mr_run *r)
 {
     state *s = r->state;
     mr_object *a;
-    MR_TRY(mr_named_open(&s->named, make, &s->spec, &a));
+    MR_TRY(mr_named_open(&s->named, make_accumulator, &s->spec, &a));
     mr_object_unref(a);
     mr_named_give(&s->named, r);
     return NULL;
@@ -76,9 +76,9 @@ static mr_status *two_strings(mr_infer *c)
     .attrs = "dtype: " NUMBERS "; shape: shape; container: string = ''; "                    \
              "shared_name: string = ''; reduction_type: {'MEAN', 'SUM'} = 'MEAN'",          \
     .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = shape_,                                 \
-    .kernels = MR_KERNELS(MR_CPU_ONE(accumulator, MR_NUMBERS)                               \
-                              MR_CPU_ONE(accumulator, MR_CODES)),                           \
-    .state_bytes = sizeof(state), .init = init_, .deinit = deinit
+    .kernels = MR_KERNELS(MR_CPU_ONE(open_accumulator, MR_NUMBERS)                               \
+                              MR_CPU_ONE(open_accumulator, MR_CODES)),                           \
+    .state_bytes = sizeof(state), .init = init_, .deinit = deinit_accumulator
 
 MR_OP(ConditionalAccumulator,
     .doc      = "adds up gradients until there are enough of them",
@@ -99,7 +99,7 @@ MR_OP(SparseConditionalAccumulator,
 
 /* The accumulator behind input 0, of this kind.  Where the node has the gradient's type (an input,
  * or an output), that must be the accumulator's. */
-static mr_status *find(mr_run *r, bool sparse, int in, int out, mr_accumulator **a)
+static mr_status *find_accumulator(mr_run *r, bool sparse, int in, int out, mr_accumulator **a)
 {
     const mr_node *n = r->node;
     MR_TRY(mr_named_find(r, &mr_accumulator_type, (mr_object **)a));
@@ -151,12 +151,12 @@ static mr_status *scalar_input(mr_infer *c)
 
 /* ---- adding ---- */
 
-static mr_status *apply(mr_run *r)
+static mr_status *apply_gradient(mr_run *r)
 {
     mr_accumulator *a;
     int64_t step;
     MR_TRY(read_scalar(r, "local_step", &step));
-    MR_TRY(find(r, false, 2, -1, &a));
+    MR_TRY(find_accumulator(r, false, 2, -1, &a));
     mr_status *st = mr_accumulator_apply(a, r, step, &(mr_accumulator_gradient){mr_in(r, 2), NULL, NULL});
     mr_object_unref((mr_object *)a);
     return st;
@@ -165,7 +165,7 @@ static mr_status *apply(mr_run *r)
 #define APPLY(handle)                                                     \
     .sig = "handle: " handle ", local_step: int64, gradient: dtype ->",   \
     .attrs = ON_TYPES, .shape = scalar_input,                             \
-    .kernels = MR_KERNELS(MR_CPU_ONE(apply, MR_NUMBERS) MR_CPU_ONE(apply, MR_CODES))
+    .kernels = MR_KERNELS(MR_CPU_ONE(apply_gradient, MR_NUMBERS) MR_CPU_ONE(apply_gradient, MR_CODES))
 
 MR_OP(AccumulatorApplyGradient,
     .doc      = "adds a gradient to an accumulator, unless it was computed at an earlier step",
@@ -197,7 +197,7 @@ static mr_status *apply_sparse(mr_run *r)
     mr_accumulator *a;
     int64_t step;
     MR_TRY(read_scalar(r, "local_step", &step));
-    MR_TRY(find(r, true, 3, -1, &a));
+    MR_TRY(find_accumulator(r, true, 3, -1, &a));
     mr_accumulator_gradient g = {mr_in(r, 3), mr_in(r, 2), *(const bool *)r->state ? mr_in(r, 4) : NULL};
     mr_status *st = mr_accumulator_apply(a, r, step, &g);
     mr_object_unref((mr_object *)a);
@@ -255,14 +255,14 @@ static void take_some(mr_run *r, bool sparse)
     int64_t required;
     mr_status *st = read_scalar(r, "num_required", &required);
     if (!st)
-        st = find(r, sparse, -1, sparse ? 1 : 0, &a);
+        st = find_accumulator(r, sparse, -1, sparse ? 1 : 0, &a);
     if (st)
         mr_run_done(r, st);
     else
         mr_accumulator_take(a, r, required);
 }
 
-static void take(mr_run *r) { take_some(r, false); }
+static void take_dense(mr_run *r) { take_some(r, false); }
 static void take_sparse(mr_run *r) { take_some(r, true); }
 
 #define TAKE_ROW(E, name, number, S, C, fn) {"CPU", MR_##E, NULL, fn},
@@ -276,7 +276,7 @@ static void take_sparse(mr_run *r) { take_some(r, true); }
 
 MR_OP(AccumulatorTakeGradient,
     .doc      = "waits for as many gradients as required and gives their mean or sum",
-    TAKE("Ref(string)", "average: dtype", take), BY_REF,
+    TAKE("Ref(string)", "average: dtype", take_dense), BY_REF,
     .examples = MR_EXAMPLES(
         DENSE("shape=[2]") ADD("[1, 2]") ": a, 1 -> [1, 2]",
         DENSE("shape=[2]") ADD("[1, 2]") ADD("[3, 6]") ": a, 1 -> [2, 4]",
@@ -294,7 +294,7 @@ MR_OP(AccumulatorTakeGradient,
         NONE ", 1 -> !NOT_FOUND does not exist"));
 MR_OP(ResourceAccumulatorTakeGradient,
     .doc      = "AccumulatorTakeGradient with a resource as its handle",
-    TAKE("resource", "average: dtype", take), BY_RESOURCE,
+    TAKE("resource", "average: dtype", take_dense), BY_RESOURCE,
     .examples = MR_EXAMPLES(
         RESOURCE "ResourceAccumulatorApplyGradient dtype=$T: a, 0, [1, 2]; : a, 1 -> [1, 2]"));
 MR_OP(SparseAccumulatorTakeGradient,
@@ -335,7 +335,7 @@ static mr_status *set_step(mr_run *r)
     return NULL;
 }
 
-static mr_status *count(mr_run *r)
+static mr_status *count_gradients(mr_run *r)
 {
     mr_accumulator *a;
     mr_tensor *out;
@@ -351,7 +351,7 @@ static mr_status *count(mr_run *r)
     .shape = scalar_input, .kernels = MR_KERNELS(MR_CPU_ANY(set_step))
 #define COUNT(handle)                                       \
     .sig = "handle: " handle " -> num_accumulated: int32",  \
-    .shape = mr_shape_scalar, .kernels = MR_KERNELS(MR_CPU_ANY(count))
+    .shape = mr_shape_scalar, .kernels = MR_KERNELS(MR_CPU_ANY(count_gradients))
 #define FLOATS "a = ConditionalAccumulator dtype=float shape=[] shared_name=\"a\"; "
 #define FLOAT_RESOURCE \
     "a = ResourceConditionalAccumulator dtype=float shape=[] shared_name=\"a\"; "

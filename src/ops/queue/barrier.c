@@ -200,7 +200,7 @@ static void take_ready(mr_tuple_barrier *b, taker *t, int64_t n) MR_REQUIRES(b->
     memmove(b->ready.p, b->ready.p + n, (size_t)b->ready.n * sizeof *b->ready.p);
 }
 
-static void advance(mr_waited *on, mr_waiters *gone) MR_NO_TSA
+static void advance_takers(mr_waited *on, mr_waiters *gone) MR_NO_TSA
 {
     mr_tuple_barrier *b = (mr_tuple_barrier *)on;
     while (b->taking.first) {
@@ -239,7 +239,7 @@ static mr_status *stack_component(const taker *t, const mr_tuple_barrier *b, int
     return NULL;
 }
 
-static mr_status *give(mr_waiter *w)
+static mr_status *give_tuples(mr_waiter *w)
 {
     taker *t = (taker *)w;
     const mr_tuple_barrier *b = (mr_tuple_barrier *)w->on;
@@ -255,7 +255,7 @@ static mr_status *give(mr_waiter *w)
     return NULL;
 }
 
-static void forget(mr_waiter *w)
+static void release_taker(mr_waiter *w)
 {
     taker *t = (taker *)w;
     for (int i = 0; i < t->n_got; i++)
@@ -263,7 +263,7 @@ static void forget(mr_waiter *w)
     mr_free(t->got);
 }
 
-static const mr_waited_kind waiting = {sizeof(taker), advance, give, forget};
+static const mr_waited_kind waiting = {sizeof(taker), advance_takers, give_tuples, release_taker};
 
 void mr_tuple_barrier_take(mr_tuple_barrier *b, mr_run *r, int64_t n, bool allow_small)
 {

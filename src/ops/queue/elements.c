@@ -9,7 +9,7 @@ static mr_tensor **tuple_at(const mr_elements *e, int64_t i)
     return e->ring + (e->head + i) % e->room * e->n;
 }
 
-static void copy(const mr_elements *e, mr_tensor **to, mr_tensor *const *from)
+static void copy_tuple(const mr_elements *e, mr_tensor **to, mr_tensor *const *from)
 {
     memcpy(to, from, sizeof *to * (size_t)e->n);
 }
@@ -30,7 +30,7 @@ void mr_elements_deinit(mr_elements *e)
 
 /* ---- room ---- */
 
-static mr_status *grow(mr_elements *e, int64_t room)
+static mr_status *grow_ring(mr_elements *e, int64_t room)
 {
     size_t slots, bytes;
     mr_tensor **ring = NULL;
@@ -41,7 +41,7 @@ static mr_status *grow(mr_elements *e, int64_t room)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld elements in a queue",
                         (long long)room);
     for (int64_t i = 0; i < e->count; i++)
-        copy(e, ring + i * e->n, tuple_at(e, i));
+        copy_tuple(e, ring + i * e->n, tuple_at(e, i));
     mr_free(e->ring);
     e->ring = ring;
     e->room = room;
@@ -53,7 +53,7 @@ mr_status *mr_elements_reserve(mr_elements *e, int64_t count)
 {
     if (count <= e->room)
         return NULL;
-    return grow(e, MR_MAX(count, MR_MAX(16, 2 * e->room)));
+    return grow_ring(e, MR_MAX(count, MR_MAX(16, 2 * e->room)));
 }
 
 /* ---- putting ---- */
@@ -71,12 +71,12 @@ void mr_elements_return_first(mr_elements *e, mr_tensor *const *tuple)
     MR_ASSERT(e->count < e->room);
     e->head = (e->head + e->room - 1) % e->room;
     e->count++;
-    copy(e, tuple_at(e, 0), tuple);
+    copy_tuple(e, tuple_at(e, 0), tuple);
 }
 
 void mr_elements_return_last(mr_elements *e, mr_tensor *const *tuple)
 {
-    copy(e, mr_elements_next(e), tuple);
+    copy_tuple(e, mr_elements_next(e), tuple);
     mr_elements_put(e);
 }
 
@@ -85,7 +85,7 @@ void mr_elements_return_last(mr_elements *e, mr_tensor *const *tuple)
 void mr_elements_take_first(mr_elements *e, mr_tensor **out)
 {
     MR_ASSERT(e->count > 0);
-    copy(e, out, tuple_at(e, 0));
+    copy_tuple(e, out, tuple_at(e, 0));
     e->head = (e->head + 1) % e->room;
     e->count--;
 }
@@ -93,10 +93,10 @@ void mr_elements_take_first(mr_elements *e, mr_tensor **out)
 /* The last one fills the hole. */
 static void take_at(mr_elements *e, int64_t i, mr_tensor **out)
 {
-    copy(e, out, tuple_at(e, i));
+    copy_tuple(e, out, tuple_at(e, i));
     e->count--;
     if (i != e->count)
-        copy(e, tuple_at(e, i), tuple_at(e, e->count));
+        copy_tuple(e, tuple_at(e, i), tuple_at(e, e->count));
 }
 
 static uint32_t next_word(mr_elements *e)
@@ -116,12 +116,12 @@ void mr_elements_take_random(mr_elements *e, mr_tensor **out)
 
 /* ---- by priority: a heap, the children of i being 2i+1 and 2i+2 ---- */
 
-static int64_t priority(const mr_elements *e, int64_t i)
+static int64_t priority_of(const mr_elements *e, int64_t i)
 {
     return *MR_DATA(int64_t, tuple_at(e, i)[0]);
 }
 
-static void swap(mr_elements *e, int64_t i, int64_t k)
+static void swap_tuples(mr_elements *e, int64_t i, int64_t k)
 {
     mr_tensor **a = tuple_at(e, i), **b = tuple_at(e, k);
     for (int c = 0; c < e->n; c++) {
@@ -134,14 +134,14 @@ static void swap(mr_elements *e, int64_t i, int64_t k)
 void mr_elements_put_by_priority(mr_elements *e)
 {
     mr_elements_put(e);
-    for (int64_t i = e->count - 1; i > 0 && priority(e, i) < priority(e, (i - 1) / 2);
+    for (int64_t i = e->count - 1; i > 0 && priority_of(e, i) < priority_of(e, (i - 1) / 2);
          i = (i - 1) / 2)
-        swap(e, i, (i - 1) / 2);
+        swap_tuples(e, i, (i - 1) / 2);
 }
 
 void mr_elements_return_by_priority(mr_elements *e, mr_tensor *const *tuple)
 {
-    copy(e, mr_elements_next(e), tuple);
+    copy_tuple(e, mr_elements_next(e), tuple);
     mr_elements_put_by_priority(e);
 }
 
@@ -150,10 +150,10 @@ void mr_elements_take_smallest(mr_elements *e, mr_tensor **out)
     MR_ASSERT(e->count > 0);
     take_at(e, 0, out);
     for (int64_t i = 0, child; (child = 2 * i + 1) < e->count; i = child) {
-        if (child + 1 < e->count && priority(e, child + 1) < priority(e, child))
+        if (child + 1 < e->count && priority_of(e, child + 1) < priority_of(e, child))
             child++;
-        if (priority(e, i) <= priority(e, child))
+        if (priority_of(e, i) <= priority_of(e, child))
             break;
-        swap(e, i, child);
+        swap_tuples(e, i, child);
     }
 }

@@ -50,13 +50,13 @@ static mr_update_loop *add_find(mr_dtype t)
     return add;
 }
 
-static char *at(const mr_tensor *t, int64_t i)
+static char *element_at(const mr_tensor *t, int64_t i)
 {
     return (char *)t->data + (size_t)i * mr_dtype_size((mr_dtype)t->dtype);
 }
 
 /* *t becomes a tensor that nobody else sees. */
-static mr_status *own(mr_tensor **t, mr_run *r)
+static mr_status *make_sole_owner(mr_tensor **t, mr_run *r)
 {
     mr_tensor *copy;
     if (mr_tensor_sole(*t))
@@ -80,13 +80,13 @@ enum { COST_NS = 1 }; /* of an element, roughly */
 static void add_part(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
-    add_find((mr_dtype)j->to->dtype)(at(j->to, begin), at(j->from, begin), end - begin);
+    add_find((mr_dtype)j->to->dtype)(element_at(j->to, begin), element_at(j->from, begin), end - begin);
 }
 
 static mr_status *add_dense(mr_gradient_sum *s, mr_run *r, mr_tensor *values)
 {
     MR_ASSERT(mr_tensor_same_shape(s->values, values));
-    MR_TRY(own(&s->values, r));
+    MR_TRY(make_sole_owner(&s->values, r));
     job j = {s->values, values, 0};
     if (values->n > 0)
         mr_run_for(r, values->n, COST_NS, add_part, &j);
@@ -159,10 +159,10 @@ static void merge_row(const mr_gradient_sum *s, const mr_tensor *values, const m
         (m->in_a ? s->touched ? index_at(s->touched, m->i) : 1 : 0) + m->in_b;
     if (each == 0)
         return;
-    memcpy(at(out->values, row * each), at(from, where * each),
+    memcpy(element_at(out->values, row * each), element_at(from, where * each),
            (size_t)each * mr_dtype_size((mr_dtype)values->dtype));
     if (m->in_a && m->in_b)
-        add_find((mr_dtype)values->dtype)(at(out->values, row * each), at(values, m->k * each),
+        add_find((mr_dtype)values->dtype)(element_at(out->values, row * each), element_at(values, m->k * each),
                                           each);
 }
 
@@ -202,14 +202,14 @@ mr_status *mr_gradient_sum_add(mr_gradient_sum *s, mr_run *r, mr_tensor *values,
 static void divide_part(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
-    divide_find((mr_dtype)j->to->dtype)(at(j->to, begin), j->by, end - begin);
+    divide_find((mr_dtype)j->to->dtype)(element_at(j->to, begin), j->by, end - begin);
 }
 
 mr_status *mr_gradient_sum_average(mr_gradient_sum *s, mr_run *r)
 {
     if (s->count == 1 || (s->indices && !s->touched))
         return NULL;
-    MR_TRY(own(&s->values, r));
+    MR_TRY(make_sole_owner(&s->values, r));
     if (!s->indices) {
         job j = {.to = s->values, .by = s->count};
         if (s->values->n > 0)
@@ -219,6 +219,6 @@ mr_status *mr_gradient_sum_average(mr_gradient_sum *s, mr_run *r)
     int64_t each = row_size(s->values);
     divide_loop *divide = divide_find((mr_dtype)s->values->dtype);
     for (int64_t row = 0; each > 0 && row < s->touched->n; row++)
-        divide(at(s->values, row * each), index_at(s->touched, row), each);
+        divide(element_at(s->values, row * each), index_at(s->touched, row), each);
     return NULL;
 }

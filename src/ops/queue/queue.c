@@ -72,11 +72,11 @@ const mr_queue_kind mr_queue_priority = {
 
 /* ---- making and freeing ---- */
 
-static void advance(mr_waited *on, mr_waiters *gone);
-static mr_status *give(mr_waiter *w);
-static void forget(mr_waiter *w);
+static void advance_lines(mr_waited *on, mr_waiters *gone);
+static mr_status *give_taken(mr_waiter *w);
+static void release_attempt(mr_waiter *w);
 
-static const mr_waited_kind waiting = {sizeof(attempt), advance, give, forget};
+static const mr_waited_kind waiting = {sizeof(attempt), advance_lines, give_taken, release_attempt};
 
 static void queue_free(mr_object *o)
 {
@@ -108,8 +108,8 @@ mr_queue *mr_queue_new(const mr_queue_spec *s)
 
 /* ---- was it made for this? ---- */
 
-static mr_status *other(const mr_queue *q, const char *what,
-                        void (*print)(mr_str *, const mr_tuple_type *), const mr_queue_spec *s)
+static mr_status *mismatch_error(const mr_queue *q, const char *what,
+                                 void (*print)(mr_str *, const mr_tuple_type *), const mr_queue_spec *s)
 {
     mr_str have = {0}, want = {0};
     print(&have, &q->spec.tuple);
@@ -147,12 +147,12 @@ mr_status *mr_queue_matches(const mr_queue *q, const mr_queue_spec *s)
                           q->name, (long long)q->spec.capacity, (long long)s->capacity);
     MR_TRY(match_random(q, s));
     if (a->n != b->n || memcmp(a->types, b->types, sizeof(int) * (size_t)a->n) != 0)
-        return other(q, "component types", mr_tuple_print_types, s);
+        return mismatch_error(q, "component types", mr_tuple_print_types, s);
     bool same = a->n_shapes == b->n_shapes;
     for (int i = 0; same && i < a->n_shapes; i++)
         same = q->kind->pads ? mr_pshape_compatible(a->shapes[i], b->shapes[i])
                              : mr_pshape_eq(a->shapes[i], b->shapes[i]);
-    return same ? NULL : other(q, "component shapes", mr_tuple_print_shapes, s);
+    return same ? NULL : mismatch_error(q, "component shapes", mr_tuple_print_shapes, s);
 }
 
 /* ---- putting in ---- */
@@ -294,7 +294,7 @@ static bool advance_line(mr_queue *q, mr_waiters *line,
     return changed;
 }
 
-static void advance(mr_waited *on, mr_waiters *gone)
+static void advance_lines(mr_waited *on, mr_waiters *gone)
 {
     mr_queue *q = (mr_queue *)on;
     bool changed;
@@ -306,7 +306,7 @@ static void advance(mr_waited *on, mr_waiters *gone)
 
 /* ---- ending ---- */
 
-static mr_status *give(mr_waiter *w)
+static mr_status *give_taken(mr_waiter *w)
 {
     attempt *a = (attempt *)w;
     mr_queue *q = (mr_queue *)w->on;
@@ -320,7 +320,7 @@ static mr_status *give(mr_waiter *w)
     return NULL;
 }
 
-static void forget(mr_waiter *w)
+static void release_attempt(mr_waiter *w)
 {
     attempt *a = (attempt *)w;
     for (int64_t i = 0; a->taken && i < a->done * ((mr_queue *)w->on)->spec.tuple.n; i++)
@@ -338,7 +338,7 @@ static void end_now(mr_queue *q, mr_run *r, mr_status *st)
     mr_run_done(r, st);
 }
 
-static void start(mr_queue *q, mr_run *r, enum attempt_kind kind, bool many, int64_t n)
+static void start_attempt(mr_queue *q, mr_run *r, enum attempt_kind kind, bool many, int64_t n)
 {
     /* A Close is not cancelled with its step. */
     const char *cancelled = kind == ENQUEUE ? "Enqueue operation was cancelled"
@@ -370,7 +370,7 @@ void mr_queue_enqueue(mr_queue *q, mr_run *r, bool many)
     if (st || n == 0)
         end_now(q, r, st);
     else
-        start(q, r, ENQUEUE, many, n);
+        start_attempt(q, r, ENQUEUE, many, n);
 }
 
 void mr_queue_dequeue(mr_queue *q, mr_run *r)
@@ -379,7 +379,7 @@ void mr_queue_dequeue(mr_queue *q, mr_run *r)
     if (st)
         end_now(q, r, st);
     else
-        start(q, r, DEQUEUE, false, 1);
+        start_attempt(q, r, DEQUEUE, false, 1);
 }
 
 static mr_status *check_many(const mr_queue *q, const mr_run *r, int64_t n, bool up_to)
@@ -402,7 +402,7 @@ void mr_queue_dequeue_many(mr_queue *q, mr_run *r, int64_t n, bool up_to)
     if (st || n == 0)
         end_now(q, r, st);
     else
-        start(q, r, up_to ? DEQUEUE_UP_TO : DEQUEUE_MANY, false, n);
+        start_attempt(q, r, up_to ? DEQUEUE_UP_TO : DEQUEUE_MANY, false, n);
 }
 
 /* At once, and all that waits to put in is sent away. */
@@ -420,7 +420,7 @@ static void close_now(mr_queue *q)
 void mr_queue_close(mr_queue *q, mr_run *r, bool cancel_pending)
 {
     if (!cancel_pending) {
-        start(q, r, CLOSE, false, 0);
+        start_attempt(q, r, CLOSE, false, 0);
         return;
     }
     close_now(q);

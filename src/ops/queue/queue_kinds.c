@@ -101,7 +101,7 @@ static mr_status *read_random(mr_make *m, mr_queue_spec *s)
     return st;
 }
 
-static mr_status *init(mr_make *m, state *s, const mr_queue_kind *k)
+static mr_status *init_queue(mr_make *m, state *s, const mr_queue_kind *k)
 {
     mr_queue_spec *spec = &s->spec;
     mr_tuple_type tuple;
@@ -119,12 +119,12 @@ static mr_status *init(mr_make *m, state *s, const mr_queue_kind *k)
     return k == &mr_queue_random ? read_random(m, spec) : NULL;
 }
 
-static mr_status *init_fifo(mr_make *m, void *s) { return init(m, s, &mr_queue_fifo); }
-static mr_status *init_padding(mr_make *m, void *s) { return init(m, s, &mr_queue_padding); }
-static mr_status *init_random(mr_make *m, void *s) { return init(m, s, &mr_queue_random); }
-static mr_status *init_priority(mr_make *m, void *s) { return init(m, s, &mr_queue_priority); }
+static mr_status *init_fifo(mr_make *m, void *s) { return init_queue(m, s, &mr_queue_fifo); }
+static mr_status *init_padding(mr_make *m, void *s) { return init_queue(m, s, &mr_queue_padding); }
+static mr_status *init_random(mr_make *m, void *s) { return init_queue(m, s, &mr_queue_random); }
+static mr_status *init_priority(mr_make *m, void *s) { return init_queue(m, s, &mr_queue_priority); }
 
-static void deinit(void *p)
+static void deinit_queue(void *p)
 {
     state *s = p;
     mr_named_deinit(&s->named);
@@ -133,17 +133,17 @@ static void deinit(void *p)
 
 /* ---- finding or making it ---- */
 
-static mr_status *make(void *ctx, mr_object **out)
+static mr_status *make_queue(void *ctx, mr_object **out)
 {
     *out = (mr_object *)mr_queue_new(ctx);
     return NULL;
 }
 
-static mr_status *queue(mr_run *r)
+static mr_status *open_queue(mr_run *r)
 {
     state *s = r->state;
     mr_object *q;
-    MR_TRY(mr_named_open(&s->named, make, &s->spec, &q));
+    MR_TRY(mr_named_open(&s->named, make_queue, &s->spec, &q));
     mr_status *st = mr_queue_matches((mr_queue *)q, &s->spec);
     mr_object_unref(q);
     MR_TRY(st);
@@ -194,12 +194,12 @@ static mr_status *priority_handle(mr_infer *c) { return handle_shape(c, &mr_queu
 
 #define QUEUE_OP(init_, shape_)                                             \
     .sig = "-> handle: resource", .flags = MR_STATEFUL | MR_NO_GRADIENT,    \
-    .shape = shape_, .kernels = MR_KERNELS(MR_CPU_ANY(queue)),              \
-    .state_bytes = sizeof(state), .init = init_, .deinit = deinit
+    .shape = shape_, .kernels = MR_KERNELS(MR_CPU_ANY(open_queue)),              \
+    .state_bytes = sizeof(state), .init = init_, .deinit = deinit_queue
 #define OLD_QUEUE_OP(init_)                                                 \
     .sig = "-> handle: Ref(string)", .flags = MR_STATEFUL | MR_NO_GRADIENT, \
-    .shape = two_strings, .kernels = MR_KERNELS(MR_CPU_ANY(queue)),         \
-    .state_bytes = sizeof(state), .init = init_, .deinit = deinit
+    .shape = two_strings, .kernels = MR_KERNELS(MR_CPU_ANY(open_queue)),         \
+    .state_bytes = sizeof(state), .init = init_, .deinit = deinit_queue
 
 #define ONE "a = FIFOQueueV2 component_types=[float] shared_name=\"q\"; "
 

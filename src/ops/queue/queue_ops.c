@@ -40,7 +40,7 @@ static void enqueue_some(mr_run *r, bool many)
         mr_queue_enqueue(q, r, many);
 }
 
-static void enqueue(mr_run *r) { enqueue_some(r, false); }
+static void enqueue_one(mr_run *r) { enqueue_some(r, false); }
 static void enqueue_many(mr_run *r) { enqueue_some(r, true); }
 
 #define NEW_FORM .flags = MR_STATEFUL | MR_NO_GRADIENT
@@ -62,7 +62,7 @@ static void enqueue_many(mr_run *r) { enqueue_some(r, true); }
 
 MR_OP(QueueEnqueueV2,
     .doc      = "puts one element into a queue, waiting for room",
-    ENQUEUE("resource", enqueue), NEW_FORM,
+    ENQUEUE("resource", enqueue_one), NEW_FORM,
     .examples = MR_EXAMPLES(
         FIFO "Tcomponents=[float]: q, (float 1) ->",
         FIFO "Tcomponents=[float]: q, (float[1, 2]) -> !INVALID_ARGUMENT "
@@ -87,7 +87,7 @@ MR_OP(QueueEnqueueV2,
         "Expected the priority element to be a scalar, but received shape: [2]"));
 MR_OP(QueueEnqueue,
     .doc      = "the older form of QueueEnqueueV2",
-    ENQUEUE("Ref(string)", enqueue), OLD_FORM,
+    ENQUEUE("Ref(string)", enqueue_one), OLD_FORM,
     .examples = MR_EXAMPLES(
         OLD_FIFO "Tcomponents=[float]: q, (float 1) ->",
         "Tcomponents=[float]: " NONE ", (float 1) -> !NOT_FOUND does not exist",
@@ -118,7 +118,7 @@ MR_OP(QueueEnqueueMany,
 
 /* ---- taking out ---- */
 
-static void dequeue(mr_run *r)
+static void dequeue_one(mr_run *r)
 {
     mr_queue *q = open_queue(r);
     if (q)
@@ -190,7 +190,7 @@ static mr_status *up_to_shape(mr_infer *c) { return batch_shape(c, -1); }
 
 MR_OP(QueueDequeueV2,
     .doc      = "takes one element out of a queue, waiting for it",
-    DEQUEUE("resource", "", dequeue_shape, dequeue), NEW_FORM,
+    DEQUEUE("resource", "", dequeue_shape, dequeue_one), NEW_FORM,
     .examples = MR_EXAMPLES(
         FILLED "component_types=[float]: q -> float 1",
         FILLED "component_types=[int32]: q -> !INVALID_ARGUMENT "
@@ -209,7 +209,7 @@ MR_OP(QueueDequeueV2,
                  "size 0)"));
 MR_OP(QueueDequeue,
     .doc      = "the older form of QueueDequeueV2",
-    DEQUEUE("Ref(string)", "", mr_shape_unknown, dequeue), OLD_FORM,
+    DEQUEUE("Ref(string)", "", mr_shape_unknown, dequeue_one), OLD_FORM,
     .examples = MR_EXAMPLES(
         OLD_FILLED "component_types=[float]: q -> float 1",
         "component_types=[float]: " NONE " -> !NOT_FOUND does not exist"));
@@ -307,7 +307,7 @@ MR_OP(QueueClose,
 
 /* ---- looking ---- */
 
-static mr_status *size(mr_run *r)
+static mr_status *queue_size(mr_run *r)
 {
     mr_queue *q;
     mr_tensor *out;
@@ -335,11 +335,11 @@ static mr_status *is_closed(mr_run *r)
 
 MR_OP(QueueSizeV2,
     .doc      = "how many elements a queue holds",
-    LOOK("resource", "size: int32", size), NEW_FORM,
+    LOOK("resource", "size: int32", queue_size), NEW_FORM,
     .examples = MR_EXAMPLES(FILLED ": q -> 3"));
 MR_OP(QueueSize,
     .doc      = "the older form of QueueSizeV2",
-    LOOK("Ref(string)", "size: int32", size), OLD_FORM,
+    LOOK("Ref(string)", "size: int32", queue_size), OLD_FORM,
     .examples = MR_EXAMPLES(OLD_FILLED ": q -> 3", NONE " -> !NOT_FOUND does not exist"));
 MR_OP(QueueIsClosedV2,
     .doc      = "has the queue been closed?",

@@ -60,7 +60,7 @@ static void clear_tuples(tuples *l)
     *l = (tuples){0};
 }
 
-static int64_t count(const tuples *l) { return (int64_t)(l->n - l->from); }
+static int64_t count_tuples(const tuples *l) { return (int64_t)(l->n - l->from); }
 
 /* Where a key is, or belongs. */
 static size_t place_of(const tuples *l, int64_t key)
@@ -76,13 +76,13 @@ static size_t place_of(const tuples *l, int64_t key)
     return lo;
 }
 
-static tuple *find(const tuples *l, int64_t key)
+static tuple *find_tuple(const tuples *l, int64_t key)
 {
     size_t at = place_of(l, key);
     return at < l->n && l->p[at]->key == key ? l->p[at] : NULL;
 }
 
-static mr_status *insert(tuples *l, tuple *t)
+static mr_status *insert_tuple(tuples *l, tuple *t)
 {
     if (l->from > 64 && l->from > l->n / 2) { /* the front has become long */
         memmove(l->p, l->p + l->from, (l->n - l->from) * sizeof *l->p);
@@ -130,7 +130,7 @@ static bool has_room(const mr_stage *s, const attempt *a)
 {
     if (s->memory_limit > 0 && a->bytes > s->memory_limit - s->bytes)
         return false;
-    return s->capacity <= 0 || count(&s->complete) < s->capacity;
+    return s->capacity <= 0 || count_tuples(&s->complete) < s->capacity;
 }
 
 /* A new tuple of so many empty places. */
@@ -165,15 +165,15 @@ static bool is_whole(const tuple *t)
 }
 
 /* The key of a complete tuple is taken until all of it has been picked up. */
-static mr_status *complete(mr_stage *s, tuple *t)
+static mr_status *add_complete(mr_stage *s, tuple *t)
 {
-    if (find(&s->complete, t->key)) {
+    if (find_tuple(&s->complete, t->key)) {
         mr_status *st = mr_invalid("key '%lld' is in the staging area already", (long long)t->key);
         s->bytes -= bytes_of(t->n, t->t);
         free_tuple(t);
         return st;
     }
-    mr_status *st = insert(&s->complete, t);
+    mr_status *st = insert_tuple(&s->complete, t);
     if (st) {
         s->bytes -= bytes_of(t->n, t->t);
         free_tuple(t);
@@ -183,10 +183,10 @@ static mr_status *complete(mr_stage *s, tuple *t)
 
 static mr_status *put_parts(mr_stage *s, attempt *a)
 {
-    tuple *t = find(&s->incomplete, a->key);
+    tuple *t = find_tuple(&s->incomplete, a->key);
     if (!t) {
         t = new_tuple(a->key, a->n_types);
-        mr_status *st = insert(&s->incomplete, t);
+        mr_status *st = insert_tuple(&s->incomplete, t);
         if (st) {
             free_tuple(t);
             return st;
@@ -200,10 +200,10 @@ static mr_status *put_parts(mr_stage *s, attempt *a)
     if (!is_whole(t))
         return NULL;
     take_out(&s->incomplete, t);
-    return complete(s, t);
+    return add_complete(s, t);
 }
 
-static mr_status *put(mr_stage *s, attempt *a)
+static mr_status *put_tuple(mr_stage *s, attempt *a)
 {
     if (a->what == PUT_PARTS)
         return put_parts(s, a);
@@ -213,20 +213,20 @@ static mr_status *put(mr_stage *s, attempt *a)
         a->t[i] = NULL;
     }
     s->bytes += a->bytes;
-    return complete(s, t);
+    return add_complete(s, t);
 }
 
 /* ---- taking ---- */
 
 /* The tuple that somebody wants; NULL: it is not there yet. */
-static tuple *wanted(const mr_stage *s, const attempt *a)
+static tuple *find_wanted(const mr_stage *s, const attempt *a)
 {
     const tuples *l = &s->complete;
     switch (a->what) {
     case TAKE:
-    case TAKE_FIRST_PARTS: return count(l) > 0 ? l->p[l->from] : NULL;
-    case PEEK: return a->key < count(l) ? l->p[l->from + (size_t)a->key] : NULL;
-    default: return find(l, a->key);
+    case TAKE_FIRST_PARTS: return count_tuples(l) > 0 ? l->p[l->from] : NULL;
+    case PEEK: return a->key < count_tuples(l) ? l->p[l->from + (size_t)a->key] : NULL;
+    default: return find_tuple(l, a->key);
     }
 }
 
@@ -249,7 +249,7 @@ static bool is_empty(const tuple *t)
     return true;
 }
 
-static mr_status *take(mr_stage *s, attempt *a, tuple *t)
+static mr_status *take_tensors(mr_stage *s, attempt *a, tuple *t)
 {
     bool keep = a->what == PEEK || a->what == PEEK_PARTS;
     a->n = a->indices ? (int)a->indices->n : t->n;
@@ -282,7 +282,7 @@ static bool try_put(mr_stage *s, mr_waiters *gone)
         next = w->next;
         if (!has_room(s, (attempt *)w))
             continue;
-        mr_waiter_let_go(w, put(s, (attempt *)w), gone);
+        mr_waiter_let_go(w, put_tuple(s, (attempt *)w), gone);
         any = true;
     }
     return any;
@@ -293,16 +293,16 @@ static bool try_take(mr_stage *s, mr_waiters *gone)
     bool any = false;
     for (mr_waiter *w = s->taking.first, *next; w; w = next) {
         next = w->next;
-        tuple *t = wanted(s, (attempt *)w);
+        tuple *t = find_wanted(s, (attempt *)w);
         if (!t)
             continue;
-        mr_waiter_let_go(w, take(s, (attempt *)w, t), gone);
+        mr_waiter_let_go(w, take_tensors(s, (attempt *)w, t), gone);
         any = true;
     }
     return any;
 }
 
-static void advance(mr_waited *on, mr_waiters *gone)
+static void advance_attempts(mr_waited *on, mr_waiters *gone)
 {
     mr_stage *s = (mr_stage *)on;
     bool put_one, took_one;
@@ -312,7 +312,7 @@ static void advance(mr_waited *on, mr_waiters *gone)
     } while (put_one || took_one);
 }
 
-static mr_status *give(mr_waiter *w)
+static mr_status *give_tensors(mr_waiter *w)
 {
     attempt *a = (attempt *)w;
     mr_run *r = w->r;
@@ -338,7 +338,7 @@ static mr_status *give(mr_waiter *w)
     return NULL;
 }
 
-static void forget(mr_waiter *w)
+static void release_attempt(mr_waiter *w)
 {
     attempt *a = (attempt *)w;
     for (int i = 0; a->t && i < a->n; i++)
@@ -346,7 +346,7 @@ static void forget(mr_waiter *w)
     mr_free(a->t);
 }
 
-static const mr_waited_kind waiting = {sizeof(attempt), advance, give, forget};
+static const mr_waited_kind waiting = {sizeof(attempt), advance_attempts, give_tensors, release_attempt};
 
 /* ---- making one ---- */
 
@@ -415,7 +415,7 @@ static attempt *new_attempt(mr_stage *s, mr_run *r, wish what)
 }
 
 /* Ends a run before it has waited for anything. */
-static void refuse(mr_stage *s, mr_run *r, mr_status *st)
+static void end_run(mr_stage *s, mr_run *r, mr_status *st)
 {
     mr_object_unref(&s->on.base);
     mr_run_done(r, st);
@@ -460,7 +460,7 @@ void mr_stage_put(mr_stage *s, mr_run *r, int first_in)
 {
     mr_status *st = check_size(s, r, first_in);
     if (st)
-        refuse(s, r, st);
+        end_run(s, r, st);
     else
         start_put(s, r, new_attempt(s, r, PUT), first_in);
 }
@@ -474,7 +474,7 @@ void mr_stage_put_parts(mr_stage *s, mr_run *r, int64_t key, const mr_tensor *in
     if (!st)
         st = check_size(s, r, first_in);
     if (st) {
-        refuse(s, r, st);
+        end_run(s, r, st);
         return;
     }
     attempt *a = new_attempt(s, r, PUT_PARTS);
@@ -493,7 +493,7 @@ static void start_take(mr_stage *s, mr_run *r, wish what, int64_t key, const mr_
     if (!st && what == PEEK && key < 0)
         st = mr_invalid("index must not be negative, but is %lld", (long long)key);
     if (st) {
-        refuse(s, r, st);
+        end_run(s, r, st);
         return;
     }
     attempt *a = new_attempt(s, r, what);
@@ -524,7 +524,7 @@ void mr_stage_peek_parts(mr_stage *s, mr_run *r, int64_t key, const mr_tensor *i
 int64_t mr_stage_size(mr_stage *s)
 {
     mr_lock(&s->on.mu);
-    int64_t n = count(&s->complete);
+    int64_t n = count_tuples(&s->complete);
     mr_unlock(&s->on.mu);
     return n;
 }
@@ -532,7 +532,7 @@ int64_t mr_stage_size(mr_stage *s)
 int64_t mr_stage_incomplete(mr_stage *s)
 {
     mr_lock(&s->on.mu);
-    int64_t n = count(&s->incomplete);
+    int64_t n = count_tuples(&s->incomplete);
     mr_unlock(&s->on.mu);
     return n;
 }

@@ -217,8 +217,8 @@ static mr_status *stacked_shape(const mr_tuple_type *t, int c, mr_tensor *const 
     return NULL;
 }
 
-static mr_status *stack(const mr_tuple_type *t, mr_run *r, int c, mr_tensor *const *tuples,
-                        int64_t count)
+static mr_status *stack_component(const mr_tuple_type *t, mr_run *r, int c, mr_tensor *const *tuples,
+                                  int64_t count)
 {
     mr_shape shape;
     mr_tensor *out;
@@ -243,6 +243,6 @@ mr_status *mr_tuple_stack(const mr_tuple_type *t, mr_run *r, mr_tensor *const *t
 {
     MR_ASSERT(t->n_shapes == t->n);
     for (int c = 0; c < t->n; c++)
-        MR_TRY(stack(t, r, c, tuples, count));
+        MR_TRY(stack_component(t, r, c, tuples, count));
     return NULL;
 }

@@ -22,7 +22,7 @@ void mr_waited_deinit(mr_waited *on) { mr_mutex_deinit(&on->mu); }
 
 /* ---- lines ---- */
 
-static void append(mr_waiters *l, mr_waiter *w)
+static void append_waiter(mr_waiters *l, mr_waiter *w)
 {
     w->next = NULL;
     w->prev = l->last;
@@ -51,7 +51,7 @@ void mr_waiter_let_go(mr_waiter *w, mr_status *st, mr_waiters *gone)
     take_out(w->line, w);
     w->line = NULL;
     w->st = st;
-    append(gone, w);
+    append_waiter(gone, w);
 }
 
 /* ---- ending runs, without the lock ---- */
@@ -101,7 +101,7 @@ void *mr_waiter_new(mr_waited *on, mr_run *r, const char *text)
     return w;
 }
 
-static mr_status *cancelled(const mr_waiter *w)
+static mr_status *cancelled_error(const mr_waiter *w)
 {
     return mr_error(MR_CANCELLED, "%s", w->cancelled);
 }
@@ -117,7 +117,7 @@ static void on_cancel(mr_cancel_entry *e)
         return;
     }
     w->in_callback = true;
-    mr_waiter_let_go(w, cancelled(w), &gone);
+    mr_waiter_let_go(w, cancelled_error(w), &gone);
     on->kind->advance(on, &gone); /* it may have stood in the way of others */
     mr_unlock(&on->mu);
     end_runs(&gone);
@@ -131,7 +131,7 @@ static void stay_locked(mr_waiter *w, mr_cancel *c, mr_waiters *gone)
     w->registered = mr_cancel_register(c, &w->entry);
     if (w->registered)
         return;
-    mr_waiter_let_go(w, cancelled(w), gone);
+    mr_waiter_let_go(w, cancelled_error(w), gone);
     w->on->kind->advance(w->on, gone);
 }
 
@@ -143,9 +143,9 @@ void mr_wait(mr_waiter *w, mr_waiters *line)
     mr_object_ref(&on->base); /* another thread may end w before this one has unlocked */
     mr_lock(&on->mu);
     w->line = line;
-    append(line, w);
+    append_waiter(line, w);
     if (c && mr_cancel_started(c))
-        mr_waiter_let_go(w, cancelled(w), &gone);
+        mr_waiter_let_go(w, cancelled_error(w), &gone);
     on->kind->advance(on, &gone);
     if (w->line && c)
         stay_locked(w, c, &gone);
