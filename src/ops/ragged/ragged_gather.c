@@ -16,7 +16,7 @@ typedef struct gathering {
 } gathering;
 
 /* Where row `row` of splits 0 begins or ends, seen at a level further in. */
-static int64_t follow(const gathering *g, int64_t row, int level)
+static int64_t follow_splits(const gathering *g, int64_t row, int level)
 {
     for (int i = 0; i < level; i++)
         row = mr_tensor_int_at(g->splits[i], row);
@@ -41,13 +41,13 @@ static mr_status *give_level(mr_run *r, const gathering *g, int level, int o)
     const mr_tensor *s = g->splits[level];
     int64_t total = 0, *v, at = 0;
     for (int64_t i = 0; i < g->indices->n; i++)
-        if (!mr_i64_add(total, follow(g, g->rows[i] + 1, level) - follow(g, g->rows[i], level),
+        if (!mr_i64_add(total, follow_splits(g, g->rows[i] + 1, level) - follow_splits(g, g->rows[i], level),
                         &total))
             return mr_error(MR_RESOURCE_EXHAUSTED, "too many rows to gather");
     MR_TRY(mr_new_i64(r, total + 1, &v));
     v[0] = 0;
     for (int64_t i = 0; i < g->indices->n; i++) {
-        int64_t begin = follow(g, g->rows[i], level), end = follow(g, g->rows[i] + 1, level);
+        int64_t begin = follow_splits(g, g->rows[i], level), end = follow_splits(g, g->rows[i] + 1, level);
         for (int64_t k = begin; k < end; k++, at++)
             v[at + 1] = v[at] + mr_tensor_int_at(s, k + 1) - mr_tensor_int_at(s, k);
     }
@@ -63,22 +63,22 @@ static mr_status *give_values(mr_run *r, const gathering *g, int o)
     int64_t total = 0, at = 0, width = mr_dims_product(g->values->dims, 1, g->values->rank);
     for (int64_t i = 0; i < g->indices->n; i++)
         if (!mr_i64_add(total,
-                        follow(g, g->rows[i] + 1, g->depth) - follow(g, g->rows[i], g->depth),
+                        follow_splits(g, g->rows[i] + 1, g->depth) - follow_splits(g, g->rows[i], g->depth),
                         &total))
             return mr_error(MR_RESOURCE_EXHAUSTED, "too many values to gather");
     mr_shape_set(&shape, g->values->rank, g->values->dims);
     shape.dims[0] = total;
     MR_TRY(mr_run_output(r, o, shape.rank, shape.dims, &out));
     for (int64_t i = 0; i < g->indices->n; i++) {
-        int64_t begin = follow(g, g->rows[i], g->depth),
-                n = follow(g, g->rows[i] + 1, g->depth) - begin;
+        int64_t begin = follow_splits(g, g->rows[i], g->depth),
+                n = follow_splits(g, g->rows[i] + 1, g->depth) - begin;
         MR_TRY(mr_tensor_try_copy_elements(out, at * width, g->values, begin * width, n * width));
         at += n;
     }
     return NULL;
 }
 
-static mr_status *gather(mr_run *r, const gathering *g)
+static mr_status *gather_rows(mr_run *r, const gathering *g)
 {
     int lead = g->indices->rank - 1; /* -1 for one row, which loses its outer splits */
     if (r->n_out - 1 != g->depth + lead)
@@ -105,7 +105,7 @@ static mr_status *run_gather(mr_run *r)
     MR_TRY(mr_ragged_check(g.splits, g.depth, g.values));
     MR_TRY(mr_index_load(r, g.indices, "indices", g.splits[0]->n - 1, &rows));
     g.rows = rows;
-    mr_status *st = gather(r, &g);
+    mr_status *st = gather_rows(r, &g);
     mr_scratch_free(rows);
     return st;
 }

@@ -84,7 +84,7 @@ static range_type type_of(mr_dtype t)
     }
 }
 
-static const void *element(const mr_tensor *t, int64_t i)
+static const void *element_at(const mr_tensor *t, int64_t i)
 {
     return (const char *)t->data + (t->rank ? (size_t)i * mr_dtype_size((mr_dtype)t->dtype) : 0);
 }
@@ -93,7 +93,7 @@ static mr_status *count_rows(const ranges *g, range_type t, int64_t *splits)
 {
     splits[0] = 0;
     for (int64_t i = 0; i < g->n; i++) {
-        int64_t n = t.size(element(g->starts, i), element(g->limits, i), element(g->deltas, i));
+        int64_t n = t.size(element_at(g->starts, i), element_at(g->limits, i), element_at(g->deltas, i));
         if (n == -2)
             return mr_invalid("Requires delta != 0");
         if (n < 0 || !mr_i64_add(splits[i], n, &splits[i + 1]))
@@ -119,7 +119,7 @@ static mr_status *run_range(mr_run *r)
         st = mr_run_output(r, 1, 1, &splits[g.n], &values);
     for (int64_t i = 0; i < g.n && !st; i++)
         t.write((char *)values->data + (size_t)splits[i] * mr_dtype_size((mr_dtype)values->dtype),
-                element(g.starts, i), element(g.deltas, i), splits[i + 1] - splits[i]);
+                element_at(g.starts, i), element_at(g.deltas, i), splits[i + 1] - splits[i]);
     mr_scratch_free(splits);
     return st;
 }

@@ -130,7 +130,7 @@ static int64_t longest_row(const padding *p, int i)
 }
 
 /* What was asked for: -1 is whatever is needed; a scalar -1 stands for all dimensions. */
-static mr_status *wanted(const mr_tensor *t, int rank, int64_t *out)
+static mr_status *read_wanted_shape(const mr_tensor *t, int rank, int64_t *out)
 {
     if (t->rank > 1 || (t->rank == 0 && mr_tensor_int_at(t, 0) != -1))
         return mr_invalid("The only valid scalar shape tensor is the fully unknown shape specified "
@@ -154,7 +154,7 @@ static mr_status *result_shape(padding *p, const mr_tensor *shape)
     int64_t want[MR_MAX_RANK] = {0};
     if (rank > MR_MAX_RANK)
         return mr_invalid("the result would have %d dimensions", rank);
-    MR_TRY(wanted(shape, rank, want));
+    MR_TRY(read_wanted_shape(shape, rank, want));
     p->shape.rank = rank;
     p->shape.dims[0] = want[0] >= 0 ? want[0] : p->rows;
     for (int i = 0; i < levels; i++)

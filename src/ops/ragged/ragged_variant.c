@@ -28,14 +28,14 @@ static void ragged_free(mr_object *o)
 }
 
 static mr_status *zeros_like(const mr_object *o, mr_allocator *a, mr_object **out);
-static mr_status *add(const mr_object *x, const mr_object *y, mr_allocator *a, mr_object **out);
-static mr_status *encode(const mr_object *o, struct mr_variant_data *out);
+static mr_status *add_ragged(const mr_object *x, const mr_object *y, mr_allocator *a, mr_object **out);
+static mr_status *encode_ragged(const mr_object *o, struct mr_variant_data *out);
 
 static const mr_object_type ragged_type = {.name = "RaggedTensorVariant",
                                            .free = ragged_free,
                                            .zeros_like = zeros_like,
-                                           .add = add,
-                                           .encode = encode};
+                                           .add = add_ragged,
+                                           .encode = encode_ragged};
 
 /* References to splits and values are taken over, also on error. */
 static mr_status *ragged_new(int depth, mr_tensor *const *splits, mr_tensor *values, ragged **out)
@@ -77,7 +77,7 @@ static mr_status *zeros_like(const mr_object *o, mr_allocator *a, mr_object **ou
     return with_values(g, zeros, out);
 }
 
-static mr_status *add(const mr_object *x, const mr_object *y, mr_allocator *a, mr_object **out)
+static mr_status *add_ragged(const mr_object *x, const mr_object *y, mr_allocator *a, mr_object **out)
 {
     const ragged *p = (const ragged *)x, *q = (const ragged *)y;
     mr_tensor *sum;
@@ -96,7 +96,7 @@ static mr_status *add(const mr_object *x, const mr_object *y, mr_allocator *a, m
     return with_values(p, sum, out);
 }
 
-static mr_status *encode(const mr_object *o, struct mr_variant_data *out)
+static mr_status *encode_ragged(const mr_object *o, struct mr_variant_data *out)
 {
     const ragged *g = (const ragged *)o;
     for (int i = 0; i < g->depth; i++)
@@ -107,8 +107,8 @@ static mr_status *encode(const mr_object *o, struct mr_variant_data *out)
 
 /* ---- RaggedTensorToVariant ---- */
 
-static mr_status *put(mr_tensor *out, int64_t i, int depth, mr_tensor *const *splits,
-                      mr_tensor *values)
+static mr_status *put_ragged(mr_tensor *out, int64_t i, int depth, mr_tensor *const *splits,
+                             mr_tensor *values)
 {
     ragged *g;
     MR_TRY(ragged_new(depth, splits, values, &g));
@@ -116,13 +116,13 @@ static mr_status *put(mr_tensor *out, int64_t i, int depth, mr_tensor *const *sp
     return NULL;
 }
 
-static mr_status *whole(mr_run *r, int depth, mr_tensor *const *splits, mr_tensor *values)
+static mr_status *give_whole(mr_run *r, int depth, mr_tensor *const *splits, mr_tensor *values)
 {
     mr_tensor *out;
     MR_TRY(mr_run_output(r, 0, 0, NULL, &out));
     for (int i = 0; i < depth; i++)
         mr_tensor_ref(splits[i]);
-    return put(out, 0, depth, splits, mr_tensor_ref(values));
+    return put_ragged(out, 0, depth, splits, mr_tensor_ref(values));
 }
 
 /* Entries begin..end of splits, counted from the first. */
@@ -167,7 +167,7 @@ static mr_status *put_row(mr_run *r, int depth, mr_tensor *const *splits, const 
     if (!st)
         st = values_part(r, values, begin, end, &v);
     if (!st)
-        return put(out, i, depth - 1, parts, v);
+        return put_ragged(out, i, depth - 1, parts, v);
     for (int k = 0; k < depth; k++)
         mr_tensor_unref(parts[k]);
     mr_tensor_unref(v);
@@ -185,7 +185,7 @@ static mr_status *to_variant(mr_run *r)
         splits[i] = mr_in(r, i);
     MR_TRY(mr_ragged_check(splits, depth, values));
     if (!batched)
-        return whole(r, depth, splits, values);
+        return give_whole(r, depth, splits, values);
     int64_t n = depth > 0 ? splits[0]->n - 1 : values->rank > 0 ? values->dims[0] : -1;
     if (n < 0)
         return mr_invalid("batched_input is True, but a scalar has no rows");
@@ -202,7 +202,7 @@ static mr_status *to_variant(mr_run *r)
             mr_tensor_view(row, (mr_dtype)row->dtype, row->rank - 1, row->dims + 1, &view);
         mr_tensor_unref(row);
         MR_TRY(st);
-        MR_TRY(put(out, i, 0, NULL, view));
+        MR_TRY(put_ragged(out, i, 0, NULL, view));
     }
     return NULL;
 }
@@ -370,7 +370,7 @@ static mr_status *give_dims(mr_run *r, const mr_tensor *t)
     return NULL;
 }
 
-static mr_status *join(mr_run *r, const mr_tensor *t, const joining *j, int out_depth)
+static mr_status *join_elements(mr_run *r, const mr_tensor *t, const joining *j, int out_depth)
 {
     if (t->rank == 0) {
         for (int i = 0; i < j->depth; i++)
@@ -413,7 +413,7 @@ static mr_status *from_variant(mr_run *r)
     for (int64_t i = 0; i < t->n && !st; i++)
         st = read_one(t, i, j.depth, splits, mr_out_dtype(r, out_depth), &j.in[i]);
     if (!st)
-        st = join(r, t, &j, out_depth);
+        st = join_elements(r, t, &j, out_depth);
     mr_scratch_free(j.in);
     return st;
 }
