@@ -36,7 +36,7 @@ static codes codes_of(mr_dtype t)
     }
 }
 
-static mr_status *init(mr_make *m, void *state_)
+static mr_status *init_state(mr_make *m, void *state_)
 {
     state *s = state_;
     mr_sv name;
@@ -52,7 +52,7 @@ static mr_status *init_quantize(mr_make *m, void *state_)
 {
     state *s = state_;
     mr_sv rounding, name;
-    MR_TRY(init(m, state_));
+    MR_TRY(init_state(m, state_));
     MR_TRY(mr_node_get_str(m->node, "mode", &name));
     MR_TRY(mr_node_get_str(m->node, "round_mode", &rounding));
     MR_TRY(mr_node_get_float(m->node, "ensure_minimum_range", &s->minimum_range));
@@ -349,7 +349,7 @@ MR_OP(Dequantize,
     .shape       = infer_quantize,
     .kernels     = MR_KERNELS(MR_CPU_ANY(run_dequantize)),
     .state_bytes = sizeof(state),
-    .init        = init,
+    .init        = init_state,
     .examples    = MR_EXAMPLES(
         "T=quint8: [0, 51, 255], 0, 5 -> [0, 1, 5]", "T=qint8: [-128, -77, 127], 0, 5 -> [0, 1, 5]",
         "T=qint8 mode=\"SCALED\": [-127, 0, 64], -1, 1 -> [-1, 0, 0.503937]",
