@@ -62,7 +62,7 @@ typedef struct params {
     mr_broadcast *shapes;
 } params;
 
-static double draw(const mr_samples *s, int64_t k, int64_t param)
+static double draw_binomial(const mr_samples *s, int64_t k, int64_t param)
 {
     const params *q = s->ctx;
     double n = mr_number_at(q->counts, mr_broadcast_offset(q->shapes, 0, param));
@@ -82,11 +82,11 @@ static double draw(const mr_samples *s, int64_t k, int64_t param)
 
 /* Counts and probs are inputs i and i + 1; the samples begin at *start, or at that of a
  * generator. */
-static mr_status *sample(mr_run *r, int shape, int i, const mr_philox *start)
+static mr_status *run_binomial(mr_run *r, int shape, int i, const mr_philox *start)
 {
     mr_broadcast b;
     params q = {mr_in(r, i), mr_in(r, i + 1), &b};
-    mr_samples s = {.draw = draw, .ctx = &q};
+    mr_samples s = {.draw = draw_binomial, .ctx = &q};
     int64_t alg;
     mr_broadcast_init(&b);
     MR_TRY(mr_broadcast_add(&b, q.counts->rank, q.counts->dims));
@@ -104,14 +104,14 @@ static mr_status *sample(mr_run *r, int shape, int i, const mr_philox *start)
     return NULL;
 }
 
-static mr_status *stateless(mr_run *r)
+static mr_status *run_stateless(mr_run *r)
 {
     mr_philox start;
     MR_TRY(mr_seed_stream(r, 1, &start));
-    return sample(r, 0, 2, &start);
+    return run_binomial(r, 0, 2, &start);
 }
 
-static mr_status *stateful(mr_run *r) { return sample(r, 2, 3, NULL); }
+static mr_status *run_stateful(mr_run *r) { return run_binomial(r, 2, 3, NULL); }
 
 static mr_status *stateful_shape(mr_infer *c) { return mr_infer_shape_value(c, 2, &c->out[0]); }
 
@@ -125,7 +125,7 @@ MR_OP(StatelessRandomBinomial,
     .flags    = MR_NO_GRADIENT,
     .key      = "dtype",
     .shape    = mr_seed_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(stateless)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_stateless)),
     .examples = MR_EXAMPLES(
         "int32[2, 3], [1, 2], [10, 20, 0], 1 -> [[10, 20, 0], [10, 20, 0]]",
         "int32[2, 2], int32[1, 2], [[10], [20]], [0, 1] -> [[0, 10], [0, 20]]",
@@ -147,7 +147,7 @@ MR_OP(StatefulRandomBinomial,
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .key      = "dtype",
     .shape    = stateful_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(stateful)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_stateful)),
     .examples = MR_EXAMPLES(
         RNG "S=int32: h, 1, [2, 2], [5, 6], [0, 1] -> [[0, 6], [0, 6]]",
         RNG "S=int32: h, 2, [2], [5, 6], [0, 1] -> !INVALID_ARGUMENT Unsupported algorithm id: 2"));

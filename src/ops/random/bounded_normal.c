@@ -81,7 +81,7 @@ typedef struct job {
     atomic_int trouble;  /* 1: parameters, 2: no number accepted */
 } job;
 
-static double draw(const mr_samples *s, int64_t k, const double v[N_PARAMS])
+static double draw_bounded(const mr_samples *s, int64_t k, const double v[N_PARAMS])
 {
     job *j = (job *)(uintptr_t)s->ctx;
     mr_pairs p = mr_pairs_at(s->start, (uint64_t)k * MAX_TRIES * 2);
@@ -100,7 +100,7 @@ static double draw_row(const mr_samples *s, int64_t k, int64_t param)
     double v[N_PARAMS];
     for (int i = 0; i < N_PARAMS; i++)
         v[i] = mr_number_at(j->params[i], j->params[i]->n == 1 ? 0 : param / j->per_row);
-    return draw(s, k, v);
+    return draw_bounded(s, k, v);
 }
 
 static double draw_broadcast(const mr_samples *s, int64_t k, int64_t param)
@@ -109,10 +109,10 @@ static double draw_broadcast(const mr_samples *s, int64_t k, int64_t param)
     double v[N_PARAMS];
     for (int i = 0; i < N_PARAMS; i++)
         v[i] = mr_number_at(j->params[i], mr_broadcast_offset(i < 2 ? j->a : j->b, i % 2, param));
-    return draw(s, k, v);
+    return draw_bounded(s, k, v);
 }
 
-static mr_status *finish(mr_run *r, mr_samples *s)
+static mr_status *draw_samples(mr_run *r, mr_samples *s)
 {
     job *j = (job *)(uintptr_t)s->ctx;
     mr_samples_run(r, s, 300);
@@ -124,7 +124,7 @@ static mr_status *finish(mr_run *r, mr_samples *s)
     return NULL;
 }
 
-static mr_status *parameterized(mr_run *r)
+static mr_status *run_parameterized(mr_run *r)
 {
     static const char *const names[] = {"means", "stddevs", "minvals", "maxvals"};
     mr_shape shape;
@@ -147,11 +147,11 @@ static mr_status *parameterized(mr_run *r)
     s.n_params = s.out->n;
     j.per_row = shape.dims[0] > 0 ? s.out->n / shape.dims[0] : 1;
     s.start = mr_random_reserve(r->state, (uint64_t)s.out->n * MAX_TRIES * 2);
-    return finish(r, &s);
+    return draw_samples(r, &s);
 }
 
 /* Two walks over the shape that all four broadcast to. */
-static mr_status *walks(const job *j, mr_broadcast *a, mr_broadcast *b)
+static mr_status *init_walks(const job *j, mr_broadcast *a, mr_broadcast *b)
 {
     mr_shape shape = {0};
     for (int i = 0; i < N_PARAMS; i++) {
@@ -171,20 +171,20 @@ static mr_status *walks(const job *j, mr_broadcast *a, mr_broadcast *b)
     return NULL;
 }
 
-static mr_status *stateless(mr_run *r)
+static mr_status *run_stateless(mr_run *r)
 {
     mr_broadcast a, b;
     job j = {.a = &a, .b = &b};
     mr_samples s = {.draw = draw_broadcast, .ctx = &j};
     for (int i = 0; i < N_PARAMS; i++)
         j.params[i] = mr_in(r, 2 + i);
-    MR_TRY(walks(&j, &a, &b));
+    MR_TRY(init_walks(&j, &a, &b));
     MR_TRY(mr_seed_stream(r, 1, &s.start));
     MR_TRY(mr_samples_ending(r, 0, a.shape.rank, a.shape.dims, &s));
-    return finish(r, &s);
+    return draw_samples(r, &s);
 }
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_parameterized(mr_infer *c)
 {
     const mr_pshape *ignored;
     for (int i = 1; i <= N_PARAMS; i++)
@@ -197,7 +197,7 @@ static mr_status *shape(mr_infer *c)
  * The sample stays where it is in the distribution function: it moves with the mean and stretches
  * with the deviation, and follows each bound the more the nearer it is. */
 
-static mr_out ndtr(mr_grad *g, mr_out x)
+static mr_out emit_ndtr(mr_grad *g, mr_out x)
 {
     mr_scope *s = g->s;
     mr_out t = mr_emit(s, "Erf", mr_emit(s, "Mul", x, mr_scalar_like(g, sqrt(0.5), x)));
@@ -206,7 +206,7 @@ static mr_out ndtr(mr_grad *g, mr_out x)
 }
 
 /* exp((sample^2 - bound^2) / 2 + log_share) */
-static mr_out follow(mr_grad *g, mr_out sample, mr_out bound, mr_out log_share)
+static mr_out bound_slope(mr_grad *g, mr_out sample, mr_out bound, mr_out log_share)
 {
     mr_scope *s = g->s;
     mr_out d = mr_emit(s, "Sub", mr_emit(s, "Square", sample), mr_emit(s, "Square", bound));
@@ -223,22 +223,22 @@ static void share_out(mr_grad *g, int i, mr_out slope)
     mr_dxi(g, i, mr_emit(s, "Reshape", mr_emit(s, "Sum", d, mr_nth(axes, 1)), own));
 }
 
-static void backward(mr_grad *g)
+static void bounded_normal_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
     mr_out mean = mr_xi(g, 2), deviation = mr_xi(g, 3), y = mr_yi(g, 0), at[3];
     const mr_out from[3] = {mr_xi(g, 4), mr_xi(g, 5), y};
     for (int i = 0; i < 3; i++)
         at[i] = mr_emit(s, "RealDiv", mr_emit(s, "Sub", from[i], mean), deviation);
-    mr_out low = ndtr(g, at[0]), whole = mr_emit(s, "Sub", ndtr(g, at[1]), low);
-    mr_out cdf = mr_emit(s, "RealDiv", mr_emit(s, "Sub", ndtr(g, at[2]), low), whole);
+    mr_out low = emit_ndtr(g, at[0]), whole = mr_emit(s, "Sub", emit_ndtr(g, at[1]), low);
+    mr_out cdf = mr_emit(s, "RealDiv", mr_emit(s, "Sub", emit_ndtr(g, at[2]), low), whole);
     double tiny = 1e-37, most = 1 - 1e-7;
     cdf = mr_emit(s, "Maximum", cdf, mr_scalar_like(g, tiny, cdf));
     cdf = mr_emit(s, "Minimum", cdf, mr_scalar_like(g, most, cdf));
     share_out(g, 2, mr_ones_like(g, y));
     share_out(g, 3, at[2]);
-    share_out(g, 4, follow(g, at[2], at[0], mr_emit(s, "Log1p", mr_emit(s, "Neg", cdf))));
-    share_out(g, 5, follow(g, at[2], at[1], mr_emit(s, "Log", cdf)));
+    share_out(g, 4, bound_slope(g, at[2], at[0], mr_emit(s, "Log1p", mr_emit(s, "Neg", cdf))));
+    share_out(g, 5, bound_slope(g, at[2], at[1], mr_emit(s, "Log", cdf)));
 }
 
 MR_OP(ParameterizedTruncatedNormal,
@@ -249,8 +249,8 @@ MR_OP(ParameterizedTruncatedNormal,
                 "T: {int32, int64}",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .key      = "dtype",
-    .shape    = shape,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(parameterized, MR_FLOATS)),
+    .shape    = infer_parameterized,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_parameterized, MR_FLOATS)),
     .state_bytes = sizeof(mr_random_state), .init = mr_random_init, .deinit = mr_random_deinit,
     .examples = MR_EXAMPLES(
         "int32[2, 3], 0, 1, -1, 1 -> shape(2,3)", "int64[2, 3], [0, 5], [1, 2], [-1, 8], 9 -> "
@@ -271,8 +271,8 @@ MR_OP(StatelessParameterizedTruncatedNormal,
                 "dtype: {half, float, double}",
     .key      = "dtype",
     .shape    = mr_seed_shape,
-    .grad     = backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(stateless)),
+    .grad     = bounded_normal_backward,
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_stateless)),
     .examples = MR_EXAMPLES(
         "nograd: int32[2, 3], [1, 2], 0, 1, [-1, 0, 1], [[2], [3]] -> shape(2,3)",
         "nograd: int64[4, 1], int32[1, 2], [0], 1, -1, 1 -> shape(4,1)",

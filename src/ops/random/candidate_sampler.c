@@ -123,7 +123,7 @@ static float expected_count(float p, int64_t n, int64_t tries)
     return tries == n ? p * (float)n : -expm1f((float)tries * log1pf(-p));
 }
 
-static mr_status *check(const mr_sampler_state *s, const mr_tensor *classes)
+static mr_status *check_classes(const mr_sampler_state *s, const mr_tensor *classes)
 {
     if (classes->rank != 2)
         return mr_invalid("true_classes must be a matrix");
@@ -141,7 +141,7 @@ static mr_status *check(const mr_sampler_state *s, const mr_tensor *classes)
     return NULL;
 }
 
-static mr_status *outputs(mr_run *r, const mr_sampler_state *s, mr_tensor **out)
+static mr_status *make_outputs(mr_run *r, const mr_sampler_state *s, mr_tensor **out)
 {
     const mr_tensor *classes = mr_in(r, 0);
     MR_TRY(mr_run_output(r, 0, 1, &s->num_sampled, &out[0]));
@@ -154,8 +154,8 @@ mr_status *mr_sampler_run(mr_run *r, const mr_sampler *d, const void *ctx)
     mr_sampler_state *s = r->state;
     const int64_t *classes = MR_DATA(int64_t, mr_in(r, 0));
     mr_tensor *out[3];
-    MR_TRY(check(s, mr_in(r, 0)));
-    MR_TRY(outputs(r, s, out));
+    MR_TRY(check_classes(s, mr_in(r, 0)));
+    MR_TRY(make_outputs(r, s, out));
     int64_t tries = s->num_sampled, *sampled = out[0]->data;
     mr_words w = mr_words_at(mr_random_reserve(&s->random, (uint64_t)s->num_sampled * 2048 / 4), 0);
     if (s->unique)
@@ -171,15 +171,15 @@ mr_status *mr_sampler_run(mr_run *r, const mr_sampler *d, const void *ctx)
     return NULL;
 }
 
-static mr_status *run(mr_run *r) { return mr_sampler_run(r, r->kernel->user, NULL); }
+static mr_status *run_sampler(mr_run *r) { return mr_sampler_run(r, r->kernel->user, NULL); }
 
 /* All classes, each of them once. */
 static mr_status *run_all(mr_run *r)
 {
     const mr_sampler_state *s = r->state;
     mr_tensor *out[3];
-    MR_TRY(check(s, mr_in(r, 0)));
-    MR_TRY(outputs(r, s, out));
+    MR_TRY(check_classes(s, mr_in(r, 0)));
+    MR_TRY(make_outputs(r, s, out));
     for (int64_t i = 0; i < s->num_sampled; i++) {
         MR_DATA(int64_t, out[0])[i] = i;
         MR_DATA(float, out[2])[i] = 1;
@@ -209,7 +209,7 @@ mr_status *mr_sampler_shape(mr_infer *c)
     "num_true: int >= 1; num_sampled: int >= 1; unique: bool; range_max: int >= 1; "            \
     "seed: int = 0; seed2: int = 0"
 #define SAMPLER_KERNEL(...)                          \
-    MR_KERNELS({.device = "CPU", .run = run,         \
+    MR_KERNELS({.device = "CPU", .run = run_sampler,         \
                 .user = (void *)(uintptr_t)&(const mr_sampler){__VA_ARGS__}}, )
 
 MR_OP(LogUniformCandidateSampler,
@@ -295,7 +295,7 @@ static int64_t last_place(const place *p, int64_t n, int64_t id)
     return at > 0 && p[at - 1].id == id ? p[at - 1].at : -1;
 }
 
-static mr_status *hits(mr_run *r, const place *places, int64_t n_places)
+static mr_status *give_hits(mr_run *r, const place *places, int64_t n_places)
 {
     const mr_tensor *classes = mr_in(r, 0);
     const int64_t *ids = MR_DATA(int64_t, classes);
@@ -333,7 +333,7 @@ static mr_status *accidental_hits(mr_run *r)
                         (long long)sampled->n);
     for (int64_t i = 0; i < sampled->n; i++)
         places[i] = (place){MR_DATA(int64_t, sampled)[i], i};
-    mr_status *st = hits(r, sort_by_id(places, places + sampled->n, sampled->n), sampled->n);
+    mr_status *st = give_hits(r, sort_by_id(places, places + sampled->n, sampled->n), sampled->n);
     mr_scratch_free(places);
     return st;
 }

@@ -2,7 +2,7 @@
 #include "graph/infer.h"
 #include "ops/random/philox.h"
 
-static mr_status *check(const mr_run *r, const int64_t *size)
+static mr_status *check_size(const mr_run *r, const int64_t *size)
 {
     const mr_tensor *x = mr_in(r, 0);
     static const char *const names[] = {"height", "width"};
@@ -18,7 +18,7 @@ static mr_status *check(const mr_run *r, const int64_t *size)
     return NULL;
 }
 
-static mr_status *crop(mr_run *r)
+static mr_status *run_crop(mr_run *r)
 {
     const mr_tensor *x = mr_in(r, 0), *s = mr_in(r, 1);
     if (x->rank != 3)
@@ -30,7 +30,7 @@ static mr_status *crop(mr_run *r)
         mr_run_pass(r, 0, 0);
         return NULL;
     }
-    MR_TRY(check(r, size));
+    MR_TRY(check_size(r, size));
     mr_tensor *y;
     MR_TRY(mr_run_output(r, 0, 3, (int64_t[]){size[0], size[1], x->dims[2]}, &y));
     mr_words w = mr_words_at(mr_random_reserve(r->state, 1), 0);
@@ -44,7 +44,7 @@ static mr_status *crop(mr_run *r)
     return NULL;
 }
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_crop(mr_infer *c)
 {
     const mr_pshape *image, *size;
     MR_TRY(mr_infer_rank(c, c->in[0], 3, &image));
@@ -66,8 +66,8 @@ MR_OP(RandomCrop,
     .flags       = MR_STATEFUL | MR_NO_GRADIENT,
     .deprecated  = 8,
     .deprecation = "Random crop is now pure Python",
-    .shape       = shape,
-    .kernels     = MR_KERNELS(MR_CPU_ANY(crop)),
+    .shape       = infer_crop,
+    .kernels     = MR_KERNELS(MR_CPU_ANY(run_crop)),
     .state_bytes = sizeof(mr_random_state), .init = mr_random_init, .deinit = mr_random_deinit,
     .examples    = MR_EXAMPLES(
         "[[[1], [2]], [[3], [4]]], [2, 2] -> [[[1], [2]], [[3], [4]]]",

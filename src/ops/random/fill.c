@@ -27,7 +27,7 @@ static void make_groups(void *ctx, int64_t begin, int64_t end)
 }
 
 /* The values of up to four elements, stored in the output's type. */
-static void store(const job *j, const float *v, int64_t n, void *out)
+static void store_group(const job *j, const float *v, int64_t n, void *out)
 {
     for (int64_t i = 0; i < n; i++)
         if (j->out->dtype == MR_FLOAT)
@@ -50,7 +50,7 @@ static void uniform_float(mr_philox *p, const job *j, int64_t n, void *out)
     mr_philox_next(p, w);
     for (int i = 0; i < 4; i++)
         v[i] = (float)(w[i] & mask) * scale;
-    store(j, v, n, out);
+    store_group(j, v, n, out);
 }
 
 static void uniform_double(mr_philox *p, const job *j, int64_t n, void *out)
@@ -69,7 +69,7 @@ static void normal_float(mr_philox *p, const job *j, int64_t n, void *out)
     mr_philox_next(p, w);
     mr_philox_normal(w[0], w[1], v);
     mr_philox_normal(w[2], w[3], v + 2);
-    store(j, v, n, out);
+    store_group(j, v, n, out);
 }
 
 static void normal_double(mr_philox *p, const job *j, int64_t n, void *out)
@@ -97,7 +97,7 @@ static void truncated_float(mr_philox *p, const job *j, int64_t n, void *out)
             if (fabsf(two[i]) < 2)
                 v[have++] = two[i];
     }
-    store(j, v, n, out);
+    store_group(j, v, n, out);
 }
 
 static void truncated_double(mr_philox *p, const job *j, int64_t n, void *out)

@@ -12,7 +12,7 @@
 
 enum { BLOCKS = 256 }; /* a sample may draw from */
 
-static double draw(const mr_samples *s, int64_t k, int64_t param)
+static double draw_gamma(const mr_samples *s, int64_t k, int64_t param)
 {
     double alpha = mr_number_at(s->ctx, param);
     mr_pairs p = mr_pairs_at(s->start, (uint64_t)k * BLOCKS);
@@ -35,7 +35,7 @@ static double draw(const mr_samples *s, int64_t k, int64_t param)
 
 static mr_status *random_gamma(mr_run *r)
 {
-    mr_samples s = {.draw = draw, .ctx = mr_in(r, 1)};
+    mr_samples s = {.draw = draw_gamma, .ctx = mr_in(r, 1)};
     MR_TRY(mr_samples_before(r, 1, &s));
     if (s.out->n == 0)
         return NULL;
@@ -44,18 +44,18 @@ static mr_status *random_gamma(mr_run *r)
     return NULL;
 }
 
-static mr_status *stateless(mr_run *r, bool by_key, int alpha)
+static mr_status *stateless_gamma(mr_run *r, bool by_key, int alpha)
 {
     const mr_tensor *a = mr_in(r, alpha);
-    mr_samples s = {.draw = draw, .ctx = a};
+    mr_samples s = {.draw = draw_gamma, .ctx = a};
     MR_TRY(by_key ? mr_key_stream(r, 1, &s.start) : mr_seed_stream(r, 1, &s.start));
     MR_TRY(mr_samples_ending(r, 0, a->rank, a->dims, &s));
     mr_samples_run(r, &s, 150);
     return NULL;
 }
 
-static mr_status *gamma_v2(mr_run *r) { return stateless(r, false, 2); }
-static mr_status *gamma_v3(mr_run *r) { return stateless(r, true, 4); }
+static mr_status *gamma_v2(mr_run *r) { return stateless_gamma(r, false, 2); }
+static mr_status *gamma_v3(mr_run *r) { return stateless_gamma(r, true, 4); }
 
 static mr_status *gamma_shape(mr_infer *c) { return mr_samples_before_infer(c, 1); }
 
@@ -73,7 +73,7 @@ static mr_out range_to(mr_grad *g, mr_out n)
 }
 
 /* The sum over the samples, which stand in front of alpha's own dimensions. */
-static void backward(mr_grad *g, int alpha, mr_out n_sample_dims)
+static void backward_to_alpha(mr_grad *g, int alpha, mr_out n_sample_dims)
 {
     mr_out slope = mr_emit(g->s, "RandomGammaGrad", mr_xi(g, alpha), mr_yi(g, 0));
     mr_out product = mr_emit(g->s, "Mul", mr_dyi(g, 0), slope);
@@ -82,13 +82,13 @@ static void backward(mr_grad *g, int alpha, mr_out n_sample_dims)
 
 static void gamma_backward(mr_grad *g)
 {
-    backward(g, 1, mr_emit(g->s, "Size", mr_xi(g, 0)));
+    backward_to_alpha(g, 1, mr_emit(g->s, "Size", mr_xi(g, 0)));
 }
 
 static void ending_backward(mr_grad *g, int alpha)
 {
     mr_out all = mr_emit(g->s, "Rank", mr_yi(g, 0)), own = mr_emit(g->s, "Rank", mr_xi(g, alpha));
-    backward(g, alpha, mr_emit(g->s, "Sub", all, own));
+    backward_to_alpha(g, alpha, mr_emit(g->s, "Sub", all, own));
 }
 
 static void gamma_v2_backward(mr_grad *g) { ending_backward(g, 2); }

@@ -22,7 +22,7 @@ typedef struct job {
 } job;
 
 /* Log-probabilities to sums of probabilities, which start at 1 for the largest. */
-static double accumulate(int64_t n, double *row)
+static double accumulate_row(int64_t n, double *row)
 {
     double top = -INFINITY, sum = 0;
     for (int64_t i = 0; i < n; i++)
@@ -58,7 +58,7 @@ static void draw_row(const job *j, int64_t row, double *sums)
     mr_words words = mr_words_at(j->start, (uint64_t)row * (uint64_t)j->n_samples * 2);
     mr_dtype_convert(type, (const char *)j->logits->data + (size_t)row * row_bytes, MR_DOUBLE, sums,
                      j->n_classes, false);
-    double total = accumulate(j->n_classes, sums);
+    double total = accumulate_row(j->n_classes, sums);
     for (int64_t i = 0; i < j->n_samples; i++) {
         int64_t at = row * j->n_samples + i;
         int64_t drawn = first_above(j->n_classes, sums, mr_words_double(&words) * total);
@@ -82,7 +82,7 @@ static void draw_rows(void *ctx, int64_t begin, int64_t end)
     mr_scratch_free(sums);
 }
 
-static mr_status *check(const mr_run *r, job *j)
+static mr_status *check_inputs(const mr_run *r, job *j)
 {
     const mr_tensor *x = j->logits;
     if (x->rank != 2)
@@ -111,10 +111,10 @@ static mr_status *draw_all(mr_run *r, job *j)
                         : NULL;
 }
 
-static mr_status *multinomial(mr_run *r)
+static mr_status *run_multinomial(mr_run *r)
 {
     job j = {.run = r, .logits = mr_in(r, 0)};
-    MR_TRY(check(r, &j));
+    MR_TRY(check_inputs(r, &j));
     int64_t rows = j.logits->dims[0];
     MR_TRY(mr_run_output(r, 0, 2, (int64_t[]){rows, j.n_samples}, &j.out));
     if (j.out->n == 0)
@@ -125,16 +125,16 @@ static mr_status *multinomial(mr_run *r)
     return draw_all(r, &j);
 }
 
-static mr_status *stateless(mr_run *r)
+static mr_status *run_stateless(mr_run *r)
 {
     job j = {.run = r, .logits = mr_in(r, 0)};
-    MR_TRY(check(r, &j));
+    MR_TRY(check_inputs(r, &j));
     MR_TRY(mr_seed_stream(r, 2, &j.start));
     MR_TRY(mr_run_output(r, 0, 2, (int64_t[]){j.logits->dims[0], j.n_samples}, &j.out));
     return j.out->n == 0 ? NULL : draw_all(r, &j);
 }
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_multinomial(mr_infer *c)
 {
     const mr_pshape *logits, *ignored;
     int64_t n = -1;
@@ -153,8 +153,8 @@ MR_OP(Multinomial,
                 "output_dtype: {int32, int64} = DT_INT64",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .key      = "T",
-    .shape    = shape,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(multinomial, MR_REALS)),
+    .shape    = infer_multinomial,
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_multinomial, MR_REALS)),
     .state_bytes = sizeof(mr_random_state), .init = mr_random_init, .deinit = mr_random_deinit,
     .examples = MR_EXAMPLES(
         "seed=87654321 seed2=1: [[0, 0, 0, 0], [0, 0, 0, 0]], 3 -> [[3, 1, 2], [2, 0, 1]]",
@@ -170,7 +170,7 @@ MR_OP(Multinomial,
 static mr_status *stateless_shape(mr_infer *c)
 {
     MR_TRY(mr_seed_infer(c, 2));
-    return shape(c);
+    return infer_multinomial(c);
 }
 
 MR_OP(StatelessMultinomial,
@@ -181,7 +181,7 @@ MR_OP(StatelessMultinomial,
     .flags    = MR_NO_GRADIENT,
     .key      = "T",
     .shape    = stateless_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(stateless, MR_REALS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(run_stateless, MR_REALS)),
     .examples = MR_EXAMPLES(
         "[[0, 100], [100, 0]], 2, [1, 2] -> [[1, 1], [0, 0]]",
         "output_dtype=int32: [[0, 100], [100, 0]], 2, int32[1, -2] -> int32[[1, 1], [0, 0]]",

@@ -10,7 +10,7 @@
 
 enum { BLOCKS = 256 }; /* a sample may draw from */
 
-static double knuth(mr_pairs *p, double rate)
+static double draw_knuth(mr_pairs *p, double rate)
 {
     double limit = exp(-rate), product = 1, k = 0;
     for (;; k++) {
@@ -20,7 +20,7 @@ static double knuth(mr_pairs *p, double rate)
     }
 }
 
-static double hoermann(mr_pairs *p, double rate)
+static double draw_hoermann(mr_pairs *p, double rate)
 {
     double b = 0.931 + 2.53 * sqrt(rate), a = -0.059 + 0.02483 * b;
     double inv_alpha = 1.1239 + 1.1328 / (b - 3.4);
@@ -38,18 +38,18 @@ static double hoermann(mr_pairs *p, double rate)
 }
 
 /* What is no rate has no tries that could be accepted. */
-static double draw(const mr_samples *s, int64_t k, int64_t param)
+static double draw_poisson(const mr_samples *s, int64_t k, int64_t param)
 {
     double rate = mr_number_at(s->ctx, param);
     mr_pairs p = mr_pairs_at(s->start, (uint64_t)k * BLOCKS);
     if (isnan(rate) || (isinf(rate) && rate > 0))
         return rate;
-    return rate < 10 ? knuth(&p, rate) : hoermann(&p, rate);
+    return rate < 10 ? draw_knuth(&p, rate) : draw_hoermann(&p, rate);
 }
 
 static mr_status *random_poisson(mr_run *r)
 {
-    mr_samples s = {.draw = draw, .ctx = mr_in(r, 1)};
+    mr_samples s = {.draw = draw_poisson, .ctx = mr_in(r, 1)};
     MR_TRY(mr_samples_before(r, 1, &s));
     if (s.n_samples == 0)
         return NULL;
@@ -60,17 +60,17 @@ static mr_status *random_poisson(mr_run *r)
     return NULL;
 }
 
-static mr_status *stateless(mr_run *r)
+static mr_status *run_stateless(mr_run *r)
 {
     const mr_tensor *rate = mr_in(r, 2);
-    mr_samples s = {.draw = draw, .ctx = rate};
+    mr_samples s = {.draw = draw_poisson, .ctx = rate};
     MR_TRY(mr_seed_stream(r, 1, &s.start));
     MR_TRY(mr_samples_ending(r, 0, rate->rank, rate->dims, &s));
     mr_samples_run(r, &s, 200);
     return NULL;
 }
 
-static mr_status *shape(mr_infer *c) { return mr_samples_before_infer(c, 1); }
+static mr_status *infer_poisson(mr_infer *c) { return mr_samples_before_infer(c, 1); }
 
 #define STATE \
     .state_bytes = sizeof(mr_random_state), .init = mr_random_init, .deinit = mr_random_deinit
@@ -83,7 +83,7 @@ MR_OP(RandomPoisson,
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .deprecated = 25, .deprecation = "Replaced by RandomPoissonV2",
     .key      = "dtype",
-    .shape    = shape,
+    .shape    = infer_poisson,
     .kernels  = MR_KERNELS(MR_CPU_ANY(random_poisson)), STATE,
     .examples = MR_EXAMPLES(
         "int32[2], [0, 0] -> [[0, 0], [0, 0]]", "int64[3], [1, 20] -> shape(3,2)",
@@ -97,7 +97,7 @@ MR_OP(RandomPoissonV2,
                 "dtype: " NUMBERS " = DT_INT64",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .key      = "dtype",
-    .shape    = shape,
+    .shape    = infer_poisson,
     .kernels  = MR_KERNELS(MR_CPU_ANY(random_poisson)), STATE,
     .examples = MR_EXAMPLES(
         "int32[2], int32[0, 0] -> [[0, 0], [0, 0]]", "int64[3], [1, 20] -> shape(3,2)",
@@ -116,7 +116,7 @@ MR_OP(StatelessRandomPoisson,
     .flags    = MR_NO_GRADIENT,
     .key      = "dtype",
     .shape    = mr_seed_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(stateless)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_stateless)),
     .examples = MR_EXAMPLES(
         "Rtype=float dtype=int32: int32[2, 2], [1, 2], [0, 0] -> [[0, 0], [0, 0]]",
         "Rtype=double: int32[3, 2], [1, 2], [1, 20] -> shape(3,2)",

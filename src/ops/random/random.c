@@ -3,7 +3,7 @@
 #include "ops/random/fill.h"
 
 /* Output 0, of the shape that input 0 tells, from the kernel's own stream. */
-static mr_status *fill(mr_run *r, mr_draw draw)
+static mr_status *fill_output(mr_run *r, mr_draw draw)
 {
     mr_shape shape;
     mr_tensor *out;
@@ -13,9 +13,9 @@ static mr_status *fill(mr_run *r, mr_draw draw)
     return NULL;
 }
 
-static mr_status *uniform(mr_run *r) { return fill(r, (mr_draw){MR_UNIFORM}); }
-static mr_status *normal(mr_run *r) { return fill(r, (mr_draw){MR_NORMAL}); }
-static mr_status *truncated(mr_run *r) { return fill(r, (mr_draw){MR_TRUNCATED}); }
+static mr_status *random_uniform(mr_run *r) { return fill_output(r, (mr_draw){MR_UNIFORM}); }
+static mr_status *random_normal(mr_run *r) { return fill_output(r, (mr_draw){MR_NORMAL}); }
+static mr_status *truncated_normal(mr_run *r) { return fill_output(r, (mr_draw){MR_TRUNCATED}); }
 
 static mr_status *uniform_int(mr_run *r)
 {
@@ -24,7 +24,7 @@ static mr_status *uniform_int(mr_run *r)
     for (int64_t i = 0; i < mr_in(r, 0)->n; i++)
         empty |= mr_tensor_int_at(mr_in(r, 0), i) == 0;
     MR_TRY(mr_draw_integers(r, 1, empty, &draw));
-    return fill(r, draw);
+    return fill_output(r, draw);
 }
 
 #define RANDOM_OP(fn)                                                                       \
@@ -37,7 +37,7 @@ static mr_status *uniform_int(mr_run *r)
 
 MR_OP(RandomUniform,
     .doc = "uniform numbers in [0, 1)",
-    RANDOM_OP(uniform),
+    RANDOM_OP(random_uniform),
     .examples = MR_EXAMPLES(
         "dtype=float seed=87654321 seed2=1: int32[4] -> "
         "[0.2390374, 0.92039955, 0.05051243, 0.49574447]",
@@ -52,7 +52,7 @@ MR_OP(RandomUniform,
 
 MR_OP(RandomStandardNormal,
     .doc = "normal numbers of mean 0 and deviation 1",
-    RANDOM_OP(normal),
+    RANDOM_OP(random_normal),
     .examples = MR_EXAMPLES(
         "dtype=float seed=87654321 seed2=1: int32[4] -> "
         "[-0.8113182, 1.4845988, 0.06532937, -2.4427042]",
@@ -64,7 +64,7 @@ MR_OP(RandomStandardNormal,
 
 MR_OP(TruncatedNormal,
     .doc = "normal numbers, those beyond two deviations drawn again",
-    RANDOM_OP(truncated),
+    RANDOM_OP(truncated_normal),
     .examples = MR_EXAMPLES(
         "dtype=float seed=87654321 seed2=1: int32[2, 5] -> "
         "[[-0.8113182, 1.4845988, 0.06532937, 0.0992484, 0.6396971], "

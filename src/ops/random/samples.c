@@ -33,7 +33,7 @@ double mr_number_at(const mr_tensor *t, int64_t i)
     return v;
 }
 
-static void samples(void *ctx, int64_t begin, int64_t end)
+static void draw_samples(void *ctx, int64_t begin, int64_t end)
 {
     const mr_samples *s = ctx;
     mr_dtype type = (mr_dtype)s->out->dtype;
@@ -48,7 +48,7 @@ static void samples(void *ctx, int64_t begin, int64_t end)
 void mr_samples_run(mr_run *r, mr_samples *s, double cost_ns)
 {
     if (s->out->n > 0)
-        mr_run_for(r, s->out->n, cost_ns, samples, s);
+        mr_run_for(r, s->out->n, cost_ns, draw_samples, s);
 }
 
 mr_status *mr_samples_before(mr_run *r, int params, mr_samples *out)

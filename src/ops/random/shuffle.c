@@ -5,7 +5,7 @@
 #include "run/scratch.h"
 
 /* Every row but the last changes places with one behind it, or stays. */
-static void permute(mr_philox *p, int64_t *order, int64_t n)
+static void draw_order(mr_philox *p, int64_t *order, int64_t n)
 {
     uint32_t w[4] = {0};
     for (int64_t i = 0; i < n; i++)
@@ -30,7 +30,7 @@ static mr_status *shuffle_by(mr_run *r, mr_philox p)
     int64_t *order = mr_scratch(r, sizeof(int64_t) * (size_t)n);
     if (!order)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a permutation of %lld", (long long)n);
-    permute(&p, order, n);
+    draw_order(&p, order, n);
     mr_status *st = mr_run_output(r, 0, x->rank, x->dims, &y);
     for (int64_t i = 0; !st && i < n; i++)
         st = mr_tensor_try_copy_elements(y, i * row, x, order[i] * row, row);
@@ -38,7 +38,7 @@ static mr_status *shuffle_by(mr_run *r, mr_philox p)
     return st;
 }
 
-static mr_status *shuffle(mr_run *r)
+static mr_status *run_shuffle(mr_run *r)
 {
     if (!draws_nothing(mr_in(r, 0)))
         return shuffle_by(
@@ -47,7 +47,7 @@ static mr_status *shuffle(mr_run *r)
     return NULL;
 }
 
-static mr_status *stateless(mr_run *r)
+static mr_status *run_stateless(mr_run *r)
 {
     mr_philox p;
     MR_TRY(mr_key_stream(r, 1, &p));
@@ -70,7 +70,7 @@ MR_OP(RandomShuffle,
     .attrs    = "seed: int = 0; seed2: int = 0; T: type",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(shuffle)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_shuffle)),
     .state_bytes = sizeof(mr_random_state), .init = mr_random_init, .deinit = mr_random_deinit,
     .examples = MR_EXAMPLES(
         "T=int32 seed=87654321 seed2=1: [0, 1, 2, 3, 4, 5, 6, 7] -> [7, 4, 5, 2, 3, 0, 6, 1]",
@@ -85,7 +85,7 @@ MR_OP(StatelessShuffle,
     .attrs    = "T: type",
     .flags    = MR_NO_GRADIENT,
     .shape    = stateless_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(stateless)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_stateless)),
     .examples = MR_EXAMPLES(
         "T=int32: [0, 1, 2, 3, 4, 5, 6, 7], [87654321], [0, 1], 1 -> [7, 4, 5, 2, 3, 0, 6, 1]",
         "T=float: 7, [1], [0, 2], 3 -> 7",
@@ -105,23 +105,23 @@ static uint64_t turn_left(uint64_t x, int by, int word)
     return ((x << by) | (x >> (word - by))) & mask;
 }
 
-static uint64_t simon(uint64_t x, int word)
+static uint64_t simon_round(uint64_t x, int word)
 {
     return (turn_left(x, 1, word) & turn_left(x, 8, word)) ^ turn_left(x, 2, word);
 }
 
-static uint64_t encipher(uint64_t v, int word, const uint64_t *keys)
+static uint64_t simon_encrypt(uint64_t v, int word, const uint64_t *keys)
 {
     uint64_t mask = (UINT64_C(1) << word) - 1, left = v >> word & mask, right = v & mask;
     for (int i = 0; i < ROUNDS; i += 2) {
-        left ^= simon(right, word) ^ keys[i];
-        right ^= simon(left, word) ^ keys[i + 1];
+        left ^= simon_round(right, word) ^ keys[i];
+        right ^= simon_round(left, word) ^ keys[i + 1];
     }
     return left << word | right;
 }
 
 /* Words of the key, and one more made of them. */
-static void schedule(const uint32_t seed[3], int word, uint64_t keys[ROUNDS])
+static void make_round_keys(const uint32_t seed[3], int word, uint64_t keys[ROUNDS])
 {
     uint64_t mask = (UINT64_C(1) << word) - 1;
     for (int i = 0; i < 3; i++)
@@ -147,9 +147,9 @@ static uint64_t place_of(uint64_t index, const uint32_t seed[3], uint64_t last)
     if (last == 0)
         return 0;
     int word = block_bits(last) / 2;
-    schedule(seed, word, keys);
+    make_round_keys(seed, word, keys);
     do
-        index = encipher(index, word, keys);
+        index = simon_encrypt(index, word, keys);
     while (index > last);
     return index;
 }

@@ -145,7 +145,7 @@ static mr_status *read_attrs(const mr_node *n, state *s)
     return NULL;
 }
 
-static mr_status *init(mr_make *m, void *state_)
+static mr_status *init_skipgram(mr_make *m, void *state_)
 {
     state *s = state_;
     mr_sv path;
@@ -167,7 +167,7 @@ static mr_status *init(mr_make *m, void *state_)
     return st;
 }
 
-static void deinit(void *state_)
+static void deinit_skipgram(void *state_)
 {
     state *s = state_;
     mr_tensor_unref(s->words);
@@ -178,7 +178,7 @@ static void deinit(void *state_)
 
 /* ---- pairs ---- */
 
-static bool keeps(state *s, int32_t word) MR_REQUIRES(s->mu)
+static bool keeps_word(state *s, int32_t word) MR_REQUIRES(s->mu)
 {
     if (!(s->subsample > 0))
         return true;
@@ -196,7 +196,7 @@ static mr_status *next_sentence(state *s) MR_REQUIRES(s->mu)
             s->epoch++;
             s->at = 0;
         }
-        if (keeps(s, s->corpus[s->at]))
+        if (keeps_word(s, s->corpus[s->at]))
             s->sentence[i++] = s->corpus[s->at];
         if (++tries > MAX_TRIES)
             return mr_invalid("a subsample of %g keeps hardly any word", s->subsample);
@@ -225,7 +225,7 @@ static mr_status *next_pair(state *s, int32_t *example, int32_t *label) MR_REQUI
     return NULL;
 }
 
-static mr_status *fill(mr_run *r, mr_tensor **out)
+static mr_status *fill_batch(mr_run *r, mr_tensor **out)
 {
     state *s = r->state;
     mr_status *st = NULL;
@@ -239,7 +239,7 @@ static mr_status *fill(mr_run *r, mr_tensor **out)
     return st;
 }
 
-static mr_status *skipgram(mr_run *r)
+static mr_status *run_skipgram(mr_run *r)
 {
     const state *s = r->state;
     mr_tensor *out[7];
@@ -247,10 +247,10 @@ static mr_status *skipgram(mr_run *r)
         MR_TRY(mr_run_output(r, i, i < 5 ? 0 : 1, &s->batch, &out[i]));
     mr_run_set(r, 0, mr_tensor_ref(s->words));
     mr_run_set(r, 1, mr_tensor_ref(s->counts));
-    return fill(r, out);
+    return fill_batch(r, out);
 }
 
-static mr_status *shape(mr_infer *c)
+static mr_status *infer_skipgram(mr_infer *c)
 {
     int64_t batch;
     MR_TRY(mr_node_get_int(c->node, "batch_size", &batch));
@@ -274,11 +274,11 @@ MR_OP(Skipgram,
     .deprecated  = 19,
     .deprecation = "Moving word2vec into tensorflow_models/tutorials and deprecating its ops here "
                    "as a result",
-    .shape       = shape,
-    .kernels     = MR_KERNELS(MR_CPU_ANY(skipgram)),
+    .shape       = infer_skipgram,
+    .kernels     = MR_KERNELS(MR_CPU_ANY(run_skipgram)),
     .state_bytes = sizeof(state),
-    .init        = init,
-    .deinit      = deinit,
+    .init        = init_skipgram,
+    .deinit      = deinit_skipgram,
     .examples    = MR_EXAMPLES(
         "filename=\"no/such\" batch_size=2: -> !NOT_FOUND no/such",
         "filename=\"no/such\" batch_size=2 window_size=0: -> !INVALID_ARGUMENT",

@@ -6,7 +6,7 @@
 
 /* Output 0 by the shape in input `shape`.  The generator is named by input 1, or (first > 0) by
  * the state's own first number. */
-static mr_status *fill(mr_run *r, const mr_draw *draw, int shape_at, int first)
+static mr_status *fill_output(mr_run *r, const mr_draw *draw, int shape_at, int first)
 {
     mr_shape shape;
     mr_tensor *out;
@@ -21,17 +21,17 @@ static mr_status *fill(mr_run *r, const mr_draw *draw, int shape_at, int first)
     return NULL;
 }
 
-static mr_status *normal_v1(mr_run *r) { return fill(r, &(mr_draw){MR_NORMAL}, 1, 1); }
-static mr_status *normal(mr_run *r) { return fill(r, &(mr_draw){MR_NORMAL}, 2, 0); }
-static mr_status *truncated(mr_run *r) { return fill(r, &(mr_draw){MR_TRUNCATED}, 2, 0); }
-static mr_status *uniform(mr_run *r) { return fill(r, &(mr_draw){MR_UNIFORM}, 2, 0); }
-static mr_status *full(mr_run *r) { return fill(r, &(mr_draw){MR_FULL_INTEGER}, 2, 0); }
+static mr_status *normal_v1(mr_run *r) { return fill_output(r, &(mr_draw){MR_NORMAL}, 1, 1); }
+static mr_status *stateful_normal(mr_run *r) { return fill_output(r, &(mr_draw){MR_NORMAL}, 2, 0); }
+static mr_status *stateful_truncated(mr_run *r) { return fill_output(r, &(mr_draw){MR_TRUNCATED}, 2, 0); }
+static mr_status *stateful_uniform(mr_run *r) { return fill_output(r, &(mr_draw){MR_UNIFORM}, 2, 0); }
+static mr_status *stateful_full_int(mr_run *r) { return fill_output(r, &(mr_draw){MR_FULL_INTEGER}, 2, 0); }
 
-static mr_status *integer(mr_run *r)
+static mr_status *stateful_int(mr_run *r)
 {
     mr_draw draw;
     MR_TRY(mr_draw_integers(r, 3, false, &draw));
-    return fill(r, &draw, 2, 0);
+    return fill_output(r, &draw, 2, 0);
 }
 
 static mr_status *shape_at_1(mr_infer *c) { return mr_infer_shape_value(c, 1, &c->out[0]); }
@@ -79,7 +79,7 @@ MR_OP(StatefulStandardNormalV2,
     .doc      = "normal numbers of the generator in a variable",
     .sig      = SIG " -> output: dtype",
     .attrs    = "dtype: type = DT_FLOAT; shape_dtype: type = DT_INT64",
-    GENERATOR(normal, MR_FLOATS),
+    GENERATOR(stateful_normal, MR_FLOATS),
     .examples = MR_EXAMPLES(
         RNG "dtype=float: h, 1, [4] -> [-0.8113182, 1.4845988, 0.06532937, -2.4427042]",
         RNG "h, 1, int32[0, 3] -> shape(0,3)", RNG "h, 1, [2] -> shape(2)",
@@ -95,7 +95,7 @@ MR_OP(StatefulTruncatedNormal,
     .doc      = "normal numbers within two deviations of the generator in a variable",
     .sig      = SIG " -> output: dtype",
     .attrs    = "dtype: type = DT_FLOAT; shape_dtype: type = DT_INT64",
-    GENERATOR(truncated, MR_FLOATS),
+    GENERATOR(stateful_truncated, MR_FLOATS),
     .examples = MR_EXAMPLES(
         RNG "dtype=float: h, 1, [4] -> [-0.8113182, 1.4845988, 0.06532937, 0.0992484]",
         RNG "h, 1, int32[2] -> shape(2)", RNG "h, 1, [2] -> shape(2)"));
@@ -104,7 +104,7 @@ MR_OP(StatefulUniform,
     .doc      = "uniform numbers in [0, 1) of the generator in a variable",
     .sig      = SIG " -> output: dtype",
     .attrs    = "dtype: type = DT_FLOAT; shape_dtype: type = DT_INT64",
-    GENERATOR(uniform, MR_FLOATS),
+    GENERATOR(stateful_uniform, MR_FLOATS),
     .examples = MR_EXAMPLES(
         RNG "dtype=float: h, 1, [4] -> [0.2390374, 0.92039955, 0.05051243, 0.49574447]",
         RNG "StatefulUniform: h, 1, [1]; dtype=double: h, 1, [1] -> shape(1)",
@@ -115,7 +115,7 @@ MR_OP(StatefulUniformFullInt,
     .doc      = "integers of all bits of the generator in a variable",
     .sig      = SIG " -> output: dtype",
     .attrs    = "dtype: type = DT_UINT64; shape_dtype: type = DT_INT64",
-    GENERATOR(full, INTEGERS),
+    GENERATOR(stateful_full_int, INTEGERS),
     .examples = MR_EXAMPLES(RNG "h, 1, int32[2] -> shape(2)", RNG "h, 1, [2] -> shape(2)"));
 
 static mr_status *integer_shape(mr_infer *c)
@@ -134,7 +134,7 @@ MR_OP(StatefulUniformInt,
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .key      = "dtype",
     .shape    = integer_shape,
-    .kernels  = MR_KERNELS(INTEGERS(ROW, integer)),
+    .kernels  = MR_KERNELS(INTEGERS(ROW, stateful_int)),
     .examples = MR_EXAMPLES(
         RNG "dtype=int32: h, 1, [4], 0, 10 -> [7, 9, 3, 2]",
         RNG "h, 1, int32[2], 3, 4 -> [3, 3]", RNG "h, 1, [2], 3, 4 -> [3, 3]",
@@ -142,7 +142,7 @@ MR_OP(StatefulUniformInt,
 
 /* ---- moving on ---- */
 
-static mr_status *skip(mr_run *r)
+static mr_status *skip_numbers(mr_run *r)
 {
     mr_philox ignored;
     int64_t alg, delta;
@@ -181,7 +181,7 @@ MR_OP(RngSkip,
     .sig      = "resource: resource, algorithm: int64, delta: int64 ->",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = skip_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(skip)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(skip_numbers)),
     .examples = MR_EXAMPLES(
         RNG "h, 1, 5 ->", RNG "h, 2, 5 -> !INVALID_ARGUMENT Unsupported algorithm id: 2",
         RNG "h, 1, [5] -> !INVALID_ARGUMENT"));
@@ -201,7 +201,7 @@ MR_OP(RngReadAndSkip,
 
 /* ---- without a generator ---- */
 
-static mr_status *nondeterministic(mr_run *r)
+static mr_status *nondeterministic_ints(mr_run *r)
 {
     mr_shape shape;
     mr_tensor *out;
@@ -224,6 +224,6 @@ MR_OP(NonDeterministicInts,
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .key      = "dtype",
     .shape    = mr_shape_from_input0,
-    .kernels  = MR_KERNELS(INTEGERS(ROW, nondeterministic)),
+    .kernels  = MR_KERNELS(INTEGERS(ROW, nondeterministic_ints)),
     .examples = MR_EXAMPLES("[2, 3] -> shape(2,3)", "int32[0] -> shape(0)",
                             "[-2] -> !INVALID_ARGUMENT"));

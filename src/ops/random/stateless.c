@@ -12,7 +12,7 @@ static bool is_empty(const mr_shape *s)
 }
 
 /* Both forms; the bounds of integers stand behind what the stream begins with. */
-static mr_status *draw(mr_run *r, mr_draw_kind kind, bool by_key)
+static mr_status *fill_output(mr_run *r, mr_draw_kind kind, bool by_key)
 {
     mr_shape shape;
     mr_philox start;
@@ -27,16 +27,16 @@ static mr_status *draw(mr_run *r, mr_draw_kind kind, bool by_key)
     return NULL;
 }
 
-static mr_status *uniform(mr_run *r) { return draw(r, MR_UNIFORM, false); }
-static mr_status *normal(mr_run *r) { return draw(r, MR_NORMAL, false); }
-static mr_status *truncated(mr_run *r) { return draw(r, MR_TRUNCATED, false); }
-static mr_status *integer(mr_run *r) { return draw(r, MR_INTEGER, false); }
-static mr_status *full(mr_run *r) { return draw(r, MR_FULL_INTEGER, false); }
-static mr_status *uniform_v2(mr_run *r) { return draw(r, MR_UNIFORM, true); }
-static mr_status *normal_v2(mr_run *r) { return draw(r, MR_NORMAL, true); }
-static mr_status *truncated_v2(mr_run *r) { return draw(r, MR_TRUNCATED, true); }
-static mr_status *integer_v2(mr_run *r) { return draw(r, MR_INTEGER, true); }
-static mr_status *full_v2(mr_run *r) { return draw(r, MR_FULL_INTEGER, true); }
+static mr_status *stateless_uniform(mr_run *r) { return fill_output(r, MR_UNIFORM, false); }
+static mr_status *stateless_normal(mr_run *r) { return fill_output(r, MR_NORMAL, false); }
+static mr_status *stateless_truncated(mr_run *r) { return fill_output(r, MR_TRUNCATED, false); }
+static mr_status *stateless_int(mr_run *r) { return fill_output(r, MR_INTEGER, false); }
+static mr_status *stateless_full_int(mr_run *r) { return fill_output(r, MR_FULL_INTEGER, false); }
+static mr_status *uniform_v2(mr_run *r) { return fill_output(r, MR_UNIFORM, true); }
+static mr_status *normal_v2(mr_run *r) { return fill_output(r, MR_NORMAL, true); }
+static mr_status *truncated_v2(mr_run *r) { return fill_output(r, MR_TRUNCATED, true); }
+static mr_status *integer_v2(mr_run *r) { return fill_output(r, MR_INTEGER, true); }
+static mr_status *full_v2(mr_run *r) { return fill_output(r, MR_FULL_INTEGER, true); }
 
 static mr_status *infer_bounds(mr_infer *c, int i)
 {
@@ -77,7 +77,7 @@ static mr_status *integer_key_shape(mr_infer *c)
 
 MR_OP(StatelessRandomUniform,
     .doc = "uniform numbers in [0, 1) that depend on the seed alone",
-    SEEDED(uniform),
+    SEEDED(stateless_uniform),
     .examples = MR_EXAMPLES(
         "dtype=float: [4], [1, 2] -> shape(4)",
         "[0, 3], [1, 2] -> shape(0,3)",
@@ -87,7 +87,7 @@ MR_OP(StatelessRandomUniform,
 
 MR_OP(StatelessRandomNormal,
     .doc = "normal numbers of mean 0 and deviation 1 that depend on the seed alone",
-    SEEDED(normal),
+    SEEDED(stateless_normal),
     .examples = MR_EXAMPLES(
         "dtype=float: [3], int32[1105988140, 1738052849] -> [-0.59835213, -0.9578608, 0.9002807]",
         "int64[2, 3], int32[1, 2] -> shape(2,3)",
@@ -95,7 +95,7 @@ MR_OP(StatelessRandomNormal,
 
 MR_OP(StatelessTruncatedNormal,
     .doc = "normal numbers within two deviations that depend on the seed alone",
-    SEEDED(truncated),
+    SEEDED(stateless_truncated),
     .examples = MR_EXAMPLES(
         "dtype=float: [4], [1, 2] -> shape(4)",
         "int64[2, 3], int32[1, 2] -> shape(2,3)",
@@ -109,7 +109,7 @@ MR_OP(StatelessRandomUniformInt,
     .flags    = MR_NO_GRADIENT,
     .key      = "dtype",
     .shape    = integer_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(integer, MR_INDEXES)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(stateless_int, MR_INDEXES)),
     .examples = MR_EXAMPLES(
         "int32[3], [1, 2], 7, 8 -> [7, 7, 7]",
         "dtype=int32: int32[4], [1, 2], -2147483648, 2147483647 -> shape(4)",
@@ -125,7 +125,7 @@ MR_OP(StatelessRandomUniformFullInt,
     .flags    = MR_NO_GRADIENT,
     .key      = "dtype",
     .shape    = mr_seed_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ONE(full, INTEGERS)),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(stateless_full_int, INTEGERS)),
     .examples = MR_EXAMPLES(
         "dtype=int32: [3, 2], int32[1, 2] -> [[1105988140, 1738052849], [-335576002, 370444179], "
         "[10670227, -246211131]]",

@@ -129,7 +129,7 @@ static float learned_probability(const void *ctx, int64_t range, int64_t class_)
 }
 
 /* The weights together stay an int32, as in TensorFlow: beyond, nothing more is learned. */
-static mr_status *learn(mr_run *r, tree *t, int64_t range)
+static mr_status *learn_classes(mr_run *r, tree *t, int64_t range)
 {
     const mr_tensor *classes = mr_in(r, 0);
     for (int64_t i = 0; i < classes->n && range + t->total < INT32_MAX; i++)
@@ -144,7 +144,7 @@ static mr_status *run_learned(mr_run *r)
     mr_lock(&s->mu);
     mr_status *st = mr_sampler_run(r, &sampler, &s->t);
     if (!st)
-        st = learn(r, &s->t, s->base.range);
+        st = learn_classes(r, &s->t, s->base.range);
     mr_unlock(&s->mu);
     return st;
 }
@@ -345,7 +345,7 @@ out:
 enum { MOST_RESERVED = 1 << 26 };
 
 /* Reserved ids come first and weigh nothing. */
-static mr_status *load(mr_make *m, loading *l, mr_sv path)
+static mr_status *load_unigrams(mr_make *m, loading *l, mr_sv path)
 {
     const mr_attr *unigrams;
     int64_t reserved;
@@ -399,7 +399,7 @@ static mr_status *fixed_init(mr_make *m, void *state)
     if (!s->weights)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld weights",
                         (long long)s->base.range);
-    MR_TRY(load(m, &l, path));
+    MR_TRY(load_unigrams(m, &l, path));
     MR_TRY(check_weights(s, l.n));
     return make_buckets(s, l.n);
 }
