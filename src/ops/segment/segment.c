@@ -33,7 +33,7 @@ typedef struct job {
         return;
 
 /* Integers are divided in 64 bits: a count need not fit their type. */
-static void divide(mr_dtype t, void *p, int64_t n, double by)
+static void divide_row(mr_dtype t, void *p, int64_t n, double by)
 {
     switch (t) {
         MR_TYPE_FLOAT(DIVIDE, float)
@@ -52,12 +52,12 @@ static void divide(mr_dtype t, void *p, int64_t n, double by)
 static void scale_segment(const job *j, char *sum, int64_t n, int64_t count)
 {
     if (count > 1 && j->s->scale == MR_SEGMENT_MEAN)
-        divide(j->type, sum, n, (double)count);
+        divide_row(j->type, sum, n, (double)count);
     else if (count > 1 && j->s->scale == MR_SEGMENT_SQRT_N)
-        divide(j->type, sum, n, sqrt((double)count));
+        divide_row(j->type, sum, n, sqrt((double)count));
 }
 
-static void multiply(mr_dtype t, void *p, int64_t n, double by)
+static void multiply_row(mr_dtype t, void *p, int64_t n, double by)
 {
     for (int64_t i = 0; t == MR_FLOAT && i < n; i++)
         ((float *)p)[i] *= (float)by;
@@ -70,7 +70,7 @@ static void multiply(mr_dtype t, void *p, int64_t n, double by)
 #define EXTREME(E, name, number, S, C, low, high) \
     case MR_##E: *(S *)out = empty == MR_EMPTY_LOWEST ? (S)(low) : (S)(high); return;
 
-static void extreme(mr_dtype t, mr_segment_empty empty, void *out)
+static void extreme_value(mr_dtype t, mr_segment_empty empty, void *out)
 {
     switch (t) {
         MR_TYPE_FLOAT(EXTREME, -FLT_MAX, FLT_MAX)
@@ -96,7 +96,7 @@ static mr_status *fill_empty(mr_run *r, mr_segment_empty empty, mr_tensor *out)
     if (empty == MR_EMPTY_ONE)
         mr_dtype_convert(MR_FLOAT, &one, (mr_dtype)out->dtype, value, 1, false);
     else if (empty != MR_EMPTY_ZERO)
-        extreme((mr_dtype)out->dtype, empty, value);
+        extreme_value((mr_dtype)out->dtype, empty, value);
     return mr_move_fill(r, out, 0, value, out->n);
 }
 
@@ -117,7 +117,7 @@ static const void *row_part(const job *j, int64_t k, int64_t at, int64_t n, void
     else
         mr_dtype_convert(t, from, j->type, room, n, false);
     if (s->weights)
-        multiply(j->type, room, n, s->weights[k]);
+        multiply_row(j->type, room, n, s->weights[k]);
     return room;
 }
 

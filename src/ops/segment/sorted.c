@@ -2,7 +2,7 @@
  * fall; and the V2 forms, whose number of segments is given. */
 #include "ops/segment/segment.h"
 
-static mr_status *join(mr_run *r, mr_segments s)
+static mr_status *join_segments(mr_run *r, mr_segments s)
 {
     mr_tensor *out;
     int64_t segments = -1;
@@ -26,24 +26,24 @@ static mr_status *join(mr_run *r, mr_segments s)
     return mr_segments_join(r, &s, out);
 }
 
-static mr_status *segment_sum(mr_run *r) { return join(r, (mr_segments){.kind = MR_UPDATE_ADD}); }
+static mr_status *segment_sum(mr_run *r) { return join_segments(r, (mr_segments){.kind = MR_UPDATE_ADD}); }
 static mr_status *segment_mean(mr_run *r)
 {
-    return join(r, (mr_segments){.kind = MR_UPDATE_ADD, .scale = MR_SEGMENT_MEAN});
+    return join_segments(r, (mr_segments){.kind = MR_UPDATE_ADD, .scale = MR_SEGMENT_MEAN});
 }
 static mr_status *segment_prod(mr_run *r)
 {
-    return join(r, (mr_segments){.kind = MR_UPDATE_MUL, .empty = MR_EMPTY_ONE});
+    return join_segments(r, (mr_segments){.kind = MR_UPDATE_MUL, .empty = MR_EMPTY_ONE});
 }
-static mr_status *segment_min(mr_run *r) { return join(r, (mr_segments){.kind = MR_UPDATE_MIN}); }
-static mr_status *segment_max(mr_run *r) { return join(r, (mr_segments){.kind = MR_UPDATE_MAX}); }
+static mr_status *segment_min(mr_run *r) { return join_segments(r, (mr_segments){.kind = MR_UPDATE_MIN}); }
+static mr_status *segment_max(mr_run *r) { return join_segments(r, (mr_segments){.kind = MR_UPDATE_MAX}); }
 static mr_status *segment_min_v2(mr_run *r)
 {
-    return join(r, (mr_segments){.kind = MR_UPDATE_MIN, .empty = MR_EMPTY_HIGHEST});
+    return join_segments(r, (mr_segments){.kind = MR_UPDATE_MIN, .empty = MR_EMPTY_HIGHEST});
 }
 static mr_status *segment_max_v2(mr_run *r)
 {
-    return join(r, (mr_segments){.kind = MR_UPDATE_MAX, .empty = MR_EMPTY_LOWEST});
+    return join_segments(r, (mr_segments){.kind = MR_UPDATE_MAX, .empty = MR_EMPTY_LOWEST});
 }
 
 static mr_status *segment_shape(mr_infer *c)
@@ -66,12 +66,12 @@ static mr_status *segment_shape(mr_infer *c)
 
 /* ---- gradients ---- */
 
-static mr_out spread(mr_grad *g, mr_out v)
+static mr_out spread_to_rows(mr_grad *g, mr_out v)
 {
     return mr_emit(g->s, "GatherV2", v, mr_xi(g, 1), mr_const_i32(g->s, 0));
 }
 
-static void sum_backward(mr_grad *g) { mr_dxi(g, 0, spread(g, mr_dyi(g, 0))); }
+static void sum_backward(mr_grad *g) { mr_dxi(g, 0, spread_to_rows(g, mr_dyi(g, 0))); }
 
 /* Each row gets its part of the segment's gradient; how many rows there are is the sum of ones. */
 static void mean_backward(mr_grad *g)
@@ -80,7 +80,7 @@ static void mean_backward(mr_grad *g)
     mr_out dy = mr_dyi(g, 0), ids = mr_xi(g, 1);
     mr_out ones = mr_cast(g, mr_ones_like(g, ids), mr_out_type(dy));
     mr_out count = mr_emit(s, "SegmentSum", mr_segment_mask(g, ones, mr_xi(g, 0)), ids);
-    mr_dxi(g, 0, spread(g, mr_emit(s, "RealDiv", dy, count)));
+    mr_dxi(g, 0, spread_to_rows(g, mr_emit(s, "RealDiv", dy, count)));
 }
 
 /* Rows that gave the extreme share its gradient in equal parts. */
@@ -88,10 +88,10 @@ static void extreme_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
     mr_out x = mr_xi(g, 0);
-    mr_out chosen = mr_cast(g, mr_emit(s, "Equal", x, spread(g, mr_yi(g, 0))), mr_out_type(x));
+    mr_out chosen = mr_cast(g, mr_emit(s, "Equal", x, spread_to_rows(g, mr_yi(g, 0))), mr_out_type(x));
     mr_out count = mr_emit(s, "SegmentSum", chosen, mr_xi(g, 1));
     mr_out part = mr_emit(s, "DivNoNan", mr_dyi(g, 0), count);
-    mr_dxi(g, 0, mr_emit(s, "Mul", chosen, spread(g, part)));
+    mr_dxi(g, 0, mr_emit(s, "Mul", chosen, spread_to_rows(g, part)));
 }
 
 /* As in unsorted.c: the product of the others, with zeros looked after. */
@@ -103,11 +103,11 @@ static void prod_backward(mr_grad *g)
     mr_out zeros = mr_emit(s, "SegmentSum", mr_cast(g, is_zero, MR_INT32), ids);
     mr_out many = mr_emit(s, "Greater", zeros, mr_const_i32(s, 1));
     mr_out rest = mr_emit(s, "SelectV2", is_zero, mr_scalar_like(g, 1, x), x);
-    mr_out without = spread(g, mr_emit(s, "SegmentProd", rest, ids));
-    mr_out quotient = mr_emit(s, "RealDiv", spread(g, mr_yi(g, 0)), rest);
+    mr_out without = spread_to_rows(g, mr_emit(s, "SegmentProd", rest, ids));
+    mr_out quotient = mr_emit(s, "RealDiv", spread_to_rows(g, mr_yi(g, 0)), rest);
     mr_out partial = mr_conj(g, mr_emit(s, "SelectV2", is_zero, without, quotient));
     dy = mr_emit(s, "SelectV2", many, mr_scalar_like(g, 0, dy), dy);
-    mr_dxi(g, 0, mr_emit(s, "Mul", spread(g, dy), partial));
+    mr_dxi(g, 0, mr_emit(s, "Mul", spread_to_rows(g, dy), partial));
 }
 
 /* ---- ops ---- */

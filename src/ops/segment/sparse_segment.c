@@ -20,7 +20,7 @@ static mr_status *check_lists(const mr_tensor *data, const mr_tensor *indices, c
                                 : mr_invalid("segment_ids and indices should have same size.");
 }
 
-static mr_status *join(mr_run *r, mr_segment_scale scale)
+static mr_status *join_segments(mr_run *r, mr_segment_scale scale)
 {
     const mr_tensor *data = mr_in(r, 0), *indices = mr_in(r, 1), *ids = mr_in(r, 2);
     mr_tensor *out;
@@ -47,9 +47,9 @@ static mr_status *join(mr_run *r, mr_segment_scale scale)
     return mr_segments_join(r, &s, out);
 }
 
-static mr_status *segment_sum(mr_run *r) { return join(r, MR_SEGMENT_PLAIN); }
-static mr_status *segment_mean(mr_run *r) { return join(r, MR_SEGMENT_MEAN); }
-static mr_status *segment_sqrt_n(mr_run *r) { return join(r, MR_SEGMENT_SQRT_N); }
+static mr_status *segment_sum(mr_run *r) { return join_segments(r, MR_SEGMENT_PLAIN); }
+static mr_status *segment_mean(mr_run *r) { return join_segments(r, MR_SEGMENT_MEAN); }
+static mr_status *segment_sqrt_n(mr_run *r) { return join_segments(r, MR_SEGMENT_SQRT_N); }
 
 static mr_status *check_vectors(mr_infer *c)
 {
@@ -81,15 +81,15 @@ static mr_status *segment_shape(mr_infer *c)
     return NULL;
 }
 
-static void backward(mr_grad *g, const char *op)
+static void sparse_segment_backward(mr_grad *g, const char *op)
 {
     mr_dxi(g, 0,
            mr_emit(g->s, op, mr_dyi(g, 0), mr_xi(g, 1), mr_xi(g, 2), mr_dim0(g, mr_xi(g, 0))));
 }
 
-static void sum_backward(mr_grad *g) { backward(g, "SparseSegmentSumGrad"); }
-static void mean_backward(mr_grad *g) { backward(g, "SparseSegmentMeanGrad"); }
-static void sqrt_n_backward(mr_grad *g) { backward(g, "SparseSegmentSqrtNGrad"); }
+static void sum_backward(mr_grad *g) { sparse_segment_backward(g, "SparseSegmentSumGrad"); }
+static void mean_backward(mr_grad *g) { sparse_segment_backward(g, "SparseSegmentMeanGrad"); }
+static void sqrt_n_backward(mr_grad *g) { sparse_segment_backward(g, "SparseSegmentSqrtNGrad"); }
 
 #define INDEX_ATTRS "Tidx: {int32, int64} = DT_INT32; Tsegmentids: {int32, int64} = DT_INT32"
 #define FLOAT_TYPES "T: {bfloat16, half, float, double}; "
@@ -210,7 +210,7 @@ static mr_status *sum_grads(mr_run *r, const mr_tensor *to, mr_segment_scale sca
     return st;
 }
 
-static mr_status *grad(mr_run *r, mr_segment_scale scale)
+static mr_status *segment_grad(mr_run *r, mr_segment_scale scale)
 {
     mr_tensor *out;
     int64_t rows;
@@ -220,12 +220,12 @@ static mr_status *grad(mr_run *r, mr_segment_scale scale)
     return sum_grads(r, mr_in(r, 1), scale, out);
 }
 
-static mr_status *sum_grad(mr_run *r) { return grad(r, MR_SEGMENT_PLAIN); }
-static mr_status *mean_grad(mr_run *r) { return grad(r, MR_SEGMENT_MEAN); }
-static mr_status *sqrt_n_grad(mr_run *r) { return grad(r, MR_SEGMENT_SQRT_N); }
+static mr_status *sum_grad(mr_run *r) { return segment_grad(r, MR_SEGMENT_PLAIN); }
+static mr_status *mean_grad(mr_run *r) { return segment_grad(r, MR_SEGMENT_MEAN); }
+static mr_status *sqrt_n_grad(mr_run *r) { return segment_grad(r, MR_SEGMENT_SQRT_N); }
 
 /* The V2 forms give only the rows that are used, and which those are. */
-static int compare(const void *a, const void *b)
+static int compare_int64(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
@@ -233,7 +233,7 @@ static int compare(const void *a, const void *b)
 
 /* v in order, by one byte of the numbers after the other from the lowest; none is negative.  (qsort would ask malloc
  * for the second array.) */
-static mr_status *sort(const mr_run *r, int64_t *v, int64_t n)
+static mr_status *sort_rows(const mr_run *r, int64_t *v, int64_t n)
 {
     int64_t most = 0, *other = mr_scratch(r, (size_t)n * sizeof *v), *from = v, *to = other;
     if (!other)
@@ -271,7 +271,7 @@ static void number_rows(const mr_tensor *indices, const int64_t *used, int64_t n
 {
     for (int64_t i = 0; i < indices->n; i++) {
         int64_t row = mr_tensor_int_at(indices, i);
-        to[i] = (const int64_t *)bsearch(&row, used, (size_t)n, sizeof *used, compare) - used;
+        to[i] = (const int64_t *)bsearch(&row, used, (size_t)n, sizeof *used, compare_int64) - used;
     }
 }
 
@@ -284,7 +284,7 @@ static mr_status *grad_v2(mr_run *r, mr_segment_scale scale)
     MR_TRY(mr_in_scalar_int(r, 3, "dense_output_dim0", &rows));
     MR_TRY(check_grad(mr_in(r, 0), indices, mr_in(r, 2), rows));
     MR_TRY(mr_index_load(r, indices, "indices", rows, &used));
-    MR_GO(sort(r, used, indices->n));
+    MR_GO(sort_rows(r, used, indices->n));
     int64_t n = drop_repeated(used, indices->n);
     MR_GO(mr_run_temp(r, MR_INT64, 1, indices->dims, &to));
     number_rows(indices, used, n, to->data);

@@ -16,7 +16,7 @@ static mr_status *check_ids(const mr_tensor *data, const mr_tensor *ids, int64_t
     return NULL;
 }
 
-static mr_status *join(mr_run *r, mr_update_kind kind, mr_segment_empty empty)
+static mr_status *join_segments(mr_run *r, mr_update_kind kind, mr_segment_empty empty)
 {
     const mr_tensor *data = mr_in(r, 0), *ids = mr_in(r, 1);
     mr_tensor *out;
@@ -29,10 +29,10 @@ static mr_status *join(mr_run *r, mr_update_kind kind, mr_segment_empty empty)
         out);
 }
 
-static mr_status *segment_sum(mr_run *r) { return join(r, MR_UPDATE_ADD, MR_EMPTY_ZERO); }
-static mr_status *segment_prod(mr_run *r) { return join(r, MR_UPDATE_MUL, MR_EMPTY_ONE); }
-static mr_status *segment_min(mr_run *r) { return join(r, MR_UPDATE_MIN, MR_EMPTY_HIGHEST); }
-static mr_status *segment_max(mr_run *r) { return join(r, MR_UPDATE_MAX, MR_EMPTY_LOWEST); }
+static mr_status *segment_sum(mr_run *r) { return join_segments(r, MR_UPDATE_ADD, MR_EMPTY_ZERO); }
+static mr_status *segment_prod(mr_run *r) { return join_segments(r, MR_UPDATE_MUL, MR_EMPTY_ONE); }
+static mr_status *segment_min(mr_run *r) { return join_segments(r, MR_UPDATE_MIN, MR_EMPTY_HIGHEST); }
+static mr_status *segment_max(mr_run *r) { return join_segments(r, MR_UPDATE_MAX, MR_EMPTY_LOWEST); }
 
 static mr_status *segment_shape(mr_infer *c)
 {
