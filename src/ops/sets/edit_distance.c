@@ -22,13 +22,13 @@ typedef struct sequence {
     int64_t from, n; /* its elements */
 } sequence;
 
-static bool same(const sequence *a, int64_t i, const sequence *b, int64_t k)
+static bool is_same_element(const sequence *a, int64_t i, const sequence *b, int64_t k)
 {
     return mr_element_compare(a->values, a->from + i, b->values, b->from + k) == 0;
 }
 
 /* Levenshtein's distance, row by row; `row` has room for b's length and one. */
-static mr_status *distance(mr_run *r, const sequence *a, const sequence *b, int64_t *row, int64_t *out)
+static mr_status *levenshtein_distance(mr_run *r, const sequence *a, const sequence *b, int64_t *row, int64_t *out)
 {
     for (int64_t k = 0; k <= b->n; k++)
         row[k] = k;
@@ -38,7 +38,7 @@ static mr_status *distance(mr_run *r, const sequence *a, const sequence *b, int6
             return mr_error(MR_CANCELLED, "EditDistance was cancelled");
         row[0] = i + 1;
         for (int64_t k = 0; k < b->n; k++) {
-            int64_t change = diagonal + !same(a, i, b, k), either = MR_MIN(row[k], row[k + 1]) + 1;
+            int64_t change = diagonal + !is_same_element(a, i, b, k), either = MR_MIN(row[k], row[k + 1]) + 1;
             diagonal = row[k + 1];
             row[k + 1] = MR_MIN(change, either);
         }
@@ -48,11 +48,11 @@ static mr_status *distance(mr_run *r, const sequence *a, const sequence *b, int6
 }
 
 /* Against nothing, everything has to be put in; there is no truth to divide by. */
-static mr_status *result(mr_run *r, const sequence *hyp, const sequence *truth, int64_t *row, float *out)
+static mr_status *compute_result(mr_run *r, const sequence *hyp, const sequence *truth, int64_t *row, float *out)
 {
     bool normalize = *(bool *)r->state;
     int64_t d = 0;
-    MR_TRY(distance(r, hyp, truth, row, &d));
+    MR_TRY(levenshtein_distance(r, hyp, truth, row, &d));
     if (!normalize)
         *out = (float)d;
     else if (truth->n == 0)
@@ -125,7 +125,7 @@ static mr_status *all_pairs(mr_run *r, sequence *hyp, sequence *truth, mr_tensor
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for an edit distance");
     while (next_pair(hyp, truth, &name)) {
         MR_GO(place_of(name, out, &at));
-        MR_GO(result(r, hyp, truth, row, MR_DATA(float, out) + at));
+        MR_GO(compute_result(r, hyp, truth, row, MR_DATA(float, out) + at));
     }
 out:
     mr_free(row);

@@ -55,7 +55,7 @@ mr_status *mr_rows_of_sparse(const mr_tensor *indices, const mr_tensor *values, 
 
 /* ---- order ---- */
 
-static int order(double a, double b) { return (a > b) - (a < b); }
+static int compare_numbers(double a, double b) { return (a > b) - (a < b); }
 
 static int compare_strings(mr_sv a, mr_sv b)
 {
@@ -84,7 +84,7 @@ int mr_element_compare(const mr_tensor *a, int64_t i, const mr_tensor *b, int64_
     case MR_QUINT16: return EACH(uint16_t);
     case MR_UINT32: return EACH(uint32_t);
     case MR_UINT64: return EACH(uint64_t);
-    case MR_BOOL: return order(MR_DATA(bool, a)[i], MR_DATA(bool, b)[k]);
+    case MR_BOOL: return compare_numbers(MR_DATA(bool, a)[i], MR_DATA(bool, b)[k]);
     case MR_HALF:
         return compare_floats(mr_half_to_float(MR_DATA(mr_half, a)[i]),
                               mr_half_to_float(MR_DATA(mr_half, b)[k]));

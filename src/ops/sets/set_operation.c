@@ -107,15 +107,15 @@ typedef struct results {
     int64_t n, widest;
 } results;
 
-static const mr_row_element *current(const side *s)
+static const mr_row_element *current_element(const side *s)
 {
     return s->at < s->rows.n ? &s->rows.e[s->at] : NULL;
 }
 
 /* Past all elements that are the same as this one. */
-static void pass(side *s)
+static void skip_equal(side *s)
 {
-    const mr_row_element *e = current(s);
+    const mr_row_element *e = current_element(s);
     while (++s->at < s->rows.n && s->rows.e[s->at].group == e->group &&
            mr_element_compare(s->rows.values, e->at, s->rows.values, s->rows.e[s->at].at) == 0)
         ;
@@ -124,7 +124,7 @@ static void pass(side *s)
 /* Which of the two comes first: -1, 1, or 0 for both. */
 static int first_of(const side *a, const side *b)
 {
-    const mr_row_element *x = current(a), *y = current(b);
+    const mr_row_element *x = current_element(a), *y = current_element(b);
     if (!x || !y)
         return x ? -1 : 1;
     if (x->group != y->group)
@@ -142,15 +142,15 @@ static bool is_wanted(operation op, int first)
     }
 }
 
-static mr_status *walk(side *a, side *b, operation op, results *out)
+static mr_status *merge_sides(side *a, side *b, operation op, results *out)
 {
     int64_t in_row = 0;
     out->p = mr_try_calloc((size_t)(a->rows.n + b->rows.n) + 1, sizeof *out->p);
     if (!out->p)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for sets");
-    while (current(a) || current(b)) {
+    while (current_element(a) || current_element(b)) {
         int first = first_of(a, b);
-        const mr_row_element *e = current(first > 0 ? b : a);
+        const mr_row_element *e = current_element(first > 0 ? b : a);
         if (is_wanted(op, first)) {
             bool same_row = out->n > 0 && out->p[out->n - 1].group == e->group;
             in_row = same_row ? in_row + 1 : 1;
@@ -158,9 +158,9 @@ static mr_status *walk(side *a, side *b, operation op, results *out)
             out->p[out->n++] = (found){e->group, e->at, first > 0};
         }
         if (first <= 0)
-            pass(a);
+            skip_equal(a);
         if (first >= 0)
-            pass(b);
+            skip_equal(b);
     }
     return NULL;
 }
@@ -176,7 +176,7 @@ static void put_index(int64_t *to, const mr_shape *s, int64_t group, int64_t col
     }
 }
 
-static mr_status *give(mr_run *r, const side *a, const side *b, const results *x)
+static mr_status *give_outputs(mr_run *r, const side *a, const side *b, const results *x)
 {
     const mr_shape *s = a->shape;
     mr_tensor *indices, *values, *shape;
@@ -197,7 +197,7 @@ static mr_status *give(mr_run *r, const side *a, const side *b, const results *x
 
 typedef mr_status *(*open_fn)(const mr_run *r, bool validate, side *a, side *b);
 
-static mr_status *operate(mr_run *r, open_fn open)
+static mr_status *run_operation(mr_run *r, open_fn open)
 {
     const state *st_ = r->state;
     side a = {{0}, NULL, 0}, b = {{0}, NULL, 0};
@@ -207,8 +207,8 @@ static mr_status *operate(mr_run *r, open_fn open)
     MR_GO(check_groups(&a, &b));
     mr_rows_sort(&a.rows, true);
     mr_rows_sort(&b.rows, true);
-    MR_GO(walk(&a, &b, st_->op, &x));
-    MR_GO(give(r, &a, &b, &x));
+    MR_GO(merge_sides(&a, &b, st_->op, &x));
+    MR_GO(give_outputs(r, &a, &b, &x));
 out:
     mr_free(x.p);
     deinit_side(&a);
@@ -235,9 +235,9 @@ static mr_status *open_sparse(const mr_run *r, bool validate, side *a, side *b)
     return sparse_side(r, 3, "set2", validate, b);
 }
 
-static mr_status *run_dense(mr_run *r) { return operate(r, open_dense); }
-static mr_status *run_mixed(mr_run *r) { return operate(r, open_mixed); }
-static mr_status *run_sparse(mr_run *r) { return operate(r, open_sparse); }
+static mr_status *run_dense(mr_run *r) { return run_operation(r, open_dense); }
+static mr_status *run_mixed(mr_run *r) { return run_operation(r, open_mixed); }
+static mr_status *run_sparse(mr_run *r) { return run_operation(r, open_sparse); }
 
 /* ---- shapes ---- */
 
@@ -361,9 +361,9 @@ static mr_status *run_size(mr_run *r)
     MR_GO(mr_run_output(r, 0, s.shape->rank - 1, s.shape->dims, &out));
     mr_tensor_zero(out);
     mr_rows_sort(&s.rows, true);
-    while (current(&s)) {
-        MR_DATA(int32_t, out)[current(&s)->group]++;
-        pass(&s);
+    while (current_element(&s)) {
+        MR_DATA(int32_t, out)[current_element(&s)->group]++;
+        skip_equal(&s);
     }
 out:
     deinit_side(&s);
