@@ -124,7 +124,7 @@ static mr_status *check_values(const counted *c)
 
 /* ---- dense results ---- */
 
-static mr_status *bincount(mr_run *r, const counted *c, int size_input)
+static mr_status *dense_bincount(mr_run *r, const counted *c, int size_input)
 {
     int64_t size;
     mr_tensor *out;
@@ -149,7 +149,7 @@ static mr_status *sparse_bincount(mr_run *r)
 {
     counted c = {0};
     MR_TRY(read_sparse(r, mr_in(r, 0), mr_in(r, 1), mr_in(r, 2), mr_in(r, 4), &c));
-    mr_status *st = bincount(r, &c, 3);
+    mr_status *st = dense_bincount(r, &c, 3);
     mr_scratch_free(c.row);
     return st;
 }
@@ -158,7 +158,7 @@ static mr_status *ragged_bincount(mr_run *r)
 {
     counted c = {0};
     MR_TRY(read_ragged(r, mr_in(r, 0), mr_in(r, 1), mr_in(r, 3), &c));
-    mr_status *st = bincount(r, &c, 2);
+    mr_status *st = dense_bincount(r, &c, 2);
     mr_scratch_free(c.row);
     return st;
 }
@@ -241,8 +241,8 @@ static mr_status *limits_init(mr_make *m, void *p)
 }
 
 /* The values below maxlength, as keys [row, value]; which[k] is the value behind key k. */
-static mr_status *collect(const mr_run *r, const counted *c, const limits *l, int64_t **keys,
-                          int64_t **which, int64_t *n, int64_t *top)
+static mr_status *collect_keys(const mr_run *r, const counted *c, const limits *l, int64_t **keys,
+                               int64_t **which, int64_t *n, int64_t *top)
 {
     *n = *top = 0;
     *which = NULL;
@@ -292,7 +292,7 @@ static mr_status *count_sparse(mr_run *r, const counted *c)
     int64_t *keys = NULL, *which = NULL, *order = NULL, n, top;
     mr_status *st = NULL;
     MR_TRY(check_values(c));
-    MR_GO(collect(r, c, l, &keys, &which, &n, &top));
+    MR_GO(collect_keys(r, c, l, &keys, &which, &n, &top));
     mr_sparse k = {.n = n, .rank = 2, .at = keys};
     MR_GO(mr_sparse_sort(r, &k, &order));
     MR_GO(write_counts(r, c, l, &k, which, order));

@@ -129,7 +129,7 @@ static int64_t n_features(const column *c, int64_t b)
 static uint64_t shift_mix(uint64_t v) { return v ^ v >> 47; }
 
 /* TensorFlow's way to chain two fingerprints. */
-static uint64_t chain(uint64_t a, uint64_t b)
+static uint64_t chain_fingerprints(uint64_t a, uint64_t b)
 {
     static const uint64_t mul = 0xc6a4a7935bd1e995u;
     uint64_t v = (a ^ mul) ^ shift_mix(b * mul) * mul;
@@ -137,7 +137,7 @@ static uint64_t chain(uint64_t a, uint64_t b)
     return shift_mix(v);
 }
 
-static uint64_t fingerprint(const crossing *c, const column *col, int64_t i)
+static uint64_t feature_fingerprint(const crossing *c, const column *col, int64_t i)
 {
     if (col->values->dtype == MR_INT64)
         return (uint64_t)MR_DATA(const int64_t, col->values)[i];
@@ -150,8 +150,8 @@ static int64_t hash_cross(const crossing *c, const int64_t *at)
 {
     uint64_t h = c->hash_key;
     for (int k = 0; k < c->n; k++) {
-        uint64_t f = fingerprint(c, &c->columns[k], at[k]);
-        h = k == 0 && !c->seeded ? f : chain(h, f);
+        uint64_t f = feature_fingerprint(c, &c->columns[k], at[k]);
+        h = k == 0 && !c->seeded ? f : chain_fingerprints(h, f);
     }
     return (int64_t)(h % (c->num_buckets > 0 ? (uint64_t)c->num_buckets : (uint64_t)INT64_MAX));
 }
@@ -170,7 +170,7 @@ static bool text_cross(const crossing *c, const int64_t *at, mr_str *out)
             s = mr_tensor_str_at(col->values, at[k]);
         } else {
             int n = snprintf(digits, sizeof digits, "%lld",
-                             (long long)(int64_t)fingerprint(c, col, at[k]));
+                             (long long)(int64_t)feature_fingerprint(c, col, at[k]));
             s = (mr_sv){digits, (size_t)n};
         }
         ok = ok && mr_str_try_append(out, s.p, s.n);
@@ -181,7 +181,7 @@ static bool text_cross(const crossing *c, const int64_t *at, mr_str *out)
 /* ---- all crosses ---- */
 
 /* counts[b]: crosses of row b. */
-static mr_status *count(const crossing *c, int64_t *counts, int64_t *total, int64_t *most)
+static mr_status *count_crosses(const crossing *c, int64_t *counts, int64_t *total, int64_t *most)
 {
     *total = *most = 0;
     for (int64_t b = 0; b < c->batch; b++) {
@@ -244,7 +244,7 @@ static mr_status *give_sparse(mr_run *r, const crossing *c)
     mr_tensor *indices, *values;
     MR_TRY(mr_new_i64(r, batch, &counts));
     mr_status *st = NULL;
-    MR_GO(count(c, counts, &total, &most));
+    MR_GO(count_crosses(c, counts, &total, &most));
     MR_GO(mr_sparse_output(r, 0, total, 2, &indices, &values));
     for (int64_t b = 0; b < batch; b++)
         for (int64_t i = 0; i < counts[b]; i++, to++) {
@@ -264,7 +264,7 @@ static mr_status *give_ragged(mr_run *r, const crossing *c)
     mr_tensor *values;
     MR_TRY(mr_new_i64(r, batch, &counts));
     mr_status *st = NULL;
-    MR_GO(count(c, counts, &total, &most));
+    MR_GO(count_crosses(c, counts, &total, &most));
     MR_GO(mr_new_i64(r, batch + 1, &splits));
     splits[0] = 0;
     for (int64_t b = 0; b < batch; b++)

@@ -26,7 +26,7 @@ static mr_status *zeros_like(const mr_object *o, mr_allocator *a, mr_object **ou
     return NULL;
 }
 
-static mr_status *add(const mr_object *x, const mr_object *y, mr_allocator *a, mr_object **out)
+static mr_status *add_csr(const mr_object *x, const mr_object *y, mr_allocator *a, mr_object **out)
 {
     mr_csr *sum;
     MR_TRY(mr_csr_add((const mr_csr *)x, (const mr_csr *)y, 1, 1, a, &sum));
@@ -35,7 +35,7 @@ static mr_status *add(const mr_object *x, const mr_object *y, mr_allocator *a, m
 }
 
 /* TensorFlow's order: dense shape, then the four arrays. */
-static mr_status *encode(const mr_object *o, struct mr_variant_data *out)
+static mr_status *encode_csr(const mr_object *o, struct mr_variant_data *out)
 {
     const mr_csr *m = (const mr_csr *)o;
     int64_t dims[] = {m->batch, m->rows, m->cols};
@@ -50,8 +50,8 @@ static mr_status *encode(const mr_object *o, struct mr_variant_data *out)
 static const mr_object_type csr_type = {.name = "tensorflow::CSRSparseMatrix",
                                         .free = csr_free,
                                         .zeros_like = zeros_like,
-                                        .add = add,
-                                        .encode = encode};
+                                        .add = add_csr,
+                                        .encode = encode_csr};
 
 mr_status *mr_csr_new(mr_allocator *a, mr_dtype type, int rank, int64_t batch, int64_t rows,
                       int64_t cols, int64_t nnz, mr_csr **out)
@@ -128,7 +128,7 @@ void mr_csr_builder_deinit(mr_csr_builder *b)
     mr_free(b->ends);
 }
 
-static mr_status *grow(mr_csr_builder *b)
+static mr_status *grow_builder(mr_csr_builder *b)
 {
     int64_t cap = b->cap ? 2 * b->cap : 64;
     if (cap > INT32_MAX)
@@ -147,7 +147,7 @@ static mr_status *grow(mr_csr_builder *b)
 mr_status *mr_csr_push(mr_csr_builder *b, int64_t col, mr_c128 value)
 {
     if (b->n == b->cap)
-        MR_TRY(grow(b));
+        MR_TRY(grow_builder(b));
     b->cols[b->n] = (int32_t)col;
     b->values[b->n++] = value;
     return NULL;

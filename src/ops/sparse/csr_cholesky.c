@@ -47,13 +47,13 @@ static void quotient_deinit(quotient *q)
     mr_free(q->heap);
 }
 
-static bool before(const quotient *q, int64_t a, int64_t b)
+static bool heap_before(const quotient *q, int64_t a, int64_t b)
 {
     const int64_t *x = q->heap + 2 * a, *y = q->heap + 2 * b;
     return x[0] != y[0] ? x[0] < y[0] : x[1] < y[1];
 }
 
-static void swap(quotient *q, int64_t a, int64_t b)
+static void heap_swap(quotient *q, int64_t a, int64_t b)
 {
     for (int i = 0; i < 2; i++) {
         int64_t t = q->heap[2 * a + i];
@@ -75,29 +75,29 @@ static mr_status *heap_push(quotient *q, int64_t degree, int64_t node)
     int64_t at = q->heap_n++;
     q->heap[2 * at] = degree;
     q->heap[2 * at + 1] = node;
-    for (; at > 0 && before(q, at, (at - 1) / 2); at = (at - 1) / 2)
-        swap(q, at, (at - 1) / 2);
+    for (; at > 0 && heap_before(q, at, (at - 1) / 2); at = (at - 1) / 2)
+        heap_swap(q, at, (at - 1) / 2);
     return NULL;
 }
 
 static int64_t heap_pop(quotient *q)
 {
     int64_t node = q->heap[1];
-    swap(q, 0, --q->heap_n);
+    heap_swap(q, 0, --q->heap_n);
     for (int64_t at = 0;;) {
         int64_t least = at;
         for (int64_t k = 2 * at + 1; k <= 2 * at + 2 && k < q->heap_n; k++)
-            if (before(q, k, least))
+            if (heap_before(q, k, least))
                 least = k;
         if (least == at)
             return node;
-        swap(q, at, least);
+        heap_swap(q, at, least);
         at = least;
     }
 }
 
 /* Takes node i into the list being made, once. */
-static void take(quotient *q, list *out, int32_t i)
+static void take_node(quotient *q, list *out, int32_t i)
 {
     if (q->gone[i] || q->mark[i] == q->stamp)
         return;
@@ -106,7 +106,7 @@ static void take(quotient *q, list *out, int32_t i)
 }
 
 /* The neighbours of p: its own and those of its elements, which are absorbed. */
-static mr_status *gather(quotient *q, int64_t p, list *out)
+static mr_status *gather_neighbours(quotient *q, int64_t p, list *out)
 {
     int64_t most = q->near[p].n;
     for (int64_t e = 0; e < q->elements[p].n; e++)
@@ -117,11 +117,11 @@ static mr_status *gather(quotient *q, int64_t p, list *out)
     q->stamp++;
     q->gone[p] = true;
     for (int64_t k = 0; k < q->near[p].n; k++)
-        take(q, out, q->near[p].p[k]);
+        take_node(q, out, q->near[p].p[k]);
     for (int64_t e = 0; e < q->elements[p].n; e++) {
         list *m = &q->members[q->elements[p].p[e]];
         for (int64_t k = 0; k < m->n; k++)
-            take(q, out, m->p[k]);
+            take_node(q, out, m->p[k]);
         mr_free(m->p);
         *m = (list){0};
     }
@@ -130,7 +130,7 @@ static mr_status *gather(quotient *q, int64_t p, list *out)
 
 /* Node i, a member of the new element p: neighbours inside it and elements that were absorbed are
  * dropped. */
-static void update(quotient *q, int64_t i, int64_t p)
+static void update_member(quotient *q, int64_t i, int64_t p)
 {
     list *near = &q->near[i], *elements = &q->elements[i];
     int32_t *slot = near->p;
@@ -149,14 +149,14 @@ static void update(quotient *q, int64_t i, int64_t p)
     q->degree[i] = MR_MIN(degree + n, q->n - 1);
 }
 
-static mr_status *eliminate(quotient *q, int64_t p)
+static mr_status *eliminate_node(quotient *q, int64_t p)
 {
     list members;
-    MR_TRY(gather(q, p, &members));
+    MR_TRY(gather_neighbours(q, p, &members));
     q->members[p] = members;
     for (int64_t k = 0; k < members.n; k++) {
         int64_t i = members.p[k], was = q->degree[i];
-        update(q, i, p);
+        update_member(q, i, p);
         if (q->degree[i] != was)
             MR_TRY(heap_push(q, q->degree[i], i));
     }
@@ -202,7 +202,7 @@ static mr_status *quotient_init(quotient *q, const mr_csr *m, int64_t b)
 }
 
 /* Each neighbour once, and not the node itself. */
-static void clean(quotient *q, int64_t i)
+static void clean_neighbours(quotient *q, int64_t i)
 {
     list *near = &q->near[i];
     int64_t n = 0;
@@ -225,7 +225,7 @@ static mr_status *order_one(const mr_csr *m, int64_t b, int32_t *out)
     mr_status *st = NULL;
     MR_GO(quotient_init(&q, m, b));
     for (int64_t i = 0; i < q.n; i++) {
-        clean(&q, i);
+        clean_neighbours(&q, i);
         MR_GO(heap_push(&q, q.degree[i], i));
     }
     while (n < q.n) {
@@ -233,7 +233,7 @@ static mr_status *order_one(const mr_csr *m, int64_t b, int32_t *out)
         if (q.gone[p] || q.degree[p] != degree)
             continue; /* its degree changed since */
         out[n++] = (int32_t)p;
-        MR_GO(eliminate(&q, p));
+        MR_GO(eliminate_node(&q, p));
     }
 out:
     quotient_deinit(&q);
@@ -320,7 +320,7 @@ static mr_status *read_order(factor *f)
 
 /* The lower half of the matrix, permuted: entry (i, k) goes to (place[i], place[k]), conjugated to
  * below the diagonal. */
-static void permute(factor *f, const mr_csr *m, const mr_c128 *values, int64_t b)
+static void permute_matrix(factor *f, const mr_csr *m, const mr_c128 *values, int64_t b)
 {
     int64_t *count = f->col_end; /* not in use yet */
     memset(f->row_begin, 0, (size_t)(f->n + 1) * sizeof(int64_t));
@@ -366,7 +366,7 @@ static int64_t row_pattern(factor *f, int64_t k)
 
 /* The tree (a column's parent is the first row below it that has an entry in L) and the sizes of
  * L's columns. */
-static mr_status *analyse(factor *f, int64_t *entries)
+static mr_status *analyse_columns(factor *f, int64_t *entries)
 {
     *entries = 0;
     for (int64_t i = 0; i < f->n; i++) {
@@ -457,8 +457,8 @@ static mr_status *factor_one(const mr_csr *m, const mr_c128 *values, int64_t b,
                       MR_DATA(const int32_t, m->batch_ptrs)[b + 1] -
                           MR_DATA(const int32_t, m->batch_ptrs)[b]));
     MR_GO(read_order(&f));
-    permute(&f, m, values, b);
-    MR_GO(analyse(&f, &entries));
+    permute_matrix(&f, m, values, b);
+    MR_GO(analyse_columns(&f, &entries));
     f.l_row = mr_try_alloc(((size_t)entries + 1) * sizeof *f.l_row);
     f.l_value = mr_try_alloc(((size_t)entries + 1) * sizeof *f.l_value);
     if (!f.l_row || !f.l_value)

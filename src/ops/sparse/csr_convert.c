@@ -138,7 +138,7 @@ MR_OP(DenseToCSRSparseMatrix,
     .examples = MR_EXAMPLES("nograd: [[1, 2], [3, 4]], [[0, 1], [1, 0]] -> shape()", "nograd: [[[1, 2]]], [[0, 0, 1]] -> shape()",
                             "[[1, 2]], [[1, 0]] -> !INVALID_ARGUMENT is out of bounds", "[1, 2], [[0]] -> !INVALID_ARGUMENT at least rank 2"));
 
-static mr_status *zeros(mr_run *r)
+static mr_status *csr_zeros(mr_run *r)
 {
     mr_shape s;
     mr_dtype type = *(const mr_dtype *)r->state;
@@ -163,7 +163,7 @@ MR_OP(SparseMatrixZeros,
     .attrs    = "type: " FIELD,
     .flags    = MR_NO_GRADIENT,
     .shape    = variant_scalar,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(zeros)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(csr_zeros)),
     .state_bytes = sizeof(mr_dtype), .init = zeros_init,
     .examples = MR_EXAMPLES("[2, 3] -> shape()", "[2, 3, 4] -> shape()", "[2] -> !INVALID_ARGUMENT must have rank 2 or 3",
                             "[-1, 2] -> !INVALID_ARGUMENT"));
@@ -261,7 +261,7 @@ MR_OP(CSRSparseMatrixToDense,
     .examples = MR_EXAMPLES(MATRIX ": m -> [[0, 3], [4, 0]]", BATCH ": m -> [[[0, 3], [0, 0]], [[4, 0], [0, 5]]]",
                             "m = SparseMatrixZeros type=$T: [0, 3]; : m -> shape(0,3)"));
 
-static mr_status *components(mr_run *r)
+static mr_status *csr_components(mr_run *r)
 {
     const mr_csr *m;
     mr_tensor *ptrs, *cols, *values;
@@ -295,11 +295,11 @@ MR_OP(CSRSparseMatrixComponents,
     .attrs    = "type: " FIELD,
     .flags    = MR_NO_GRADIENT,
     .shape    = components_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(components)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(csr_components)),
     .examples = MR_EXAMPLES(MATRIX ": m, 0 -> [0, 1, 2], [1, 0], [3, 4]", BATCH ": m, 1 -> [0, 1, 2], [0, 1], [4, 5]",
                             MATRIX ": m, 1 -> !INVALID_ARGUMENT index (1) not in [0, 1)"));
 
-static mr_status *nnz(mr_run *r)
+static mr_status *csr_nnz(mr_run *r)
 {
     const mr_csr *m;
     mr_tensor *out;
@@ -316,7 +316,7 @@ MR_OP(SparseMatrixNNZ,
     .sig      = "sparse_matrix: variant -> nnz: int32",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_unknown,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(nnz)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(csr_nnz)),
     .examples = MR_EXAMPLES(
         "m = SparseTensorToCSRSparseMatrix T=float: [[0, 1], [1, 0]], float[3, 4], [2, 2]; : m -> 2",
         "m = SparseTensorToCSRSparseMatrix T=float: [[0, 0, 1], [2, 0, 0]], float[3, 4], [3, 2, 2]; : m -> [1, 0, 1]"));

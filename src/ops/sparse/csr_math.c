@@ -39,7 +39,7 @@ static mr_status *copy_pattern(const mr_csr *a, mr_allocator *alloc, mr_csr **ou
 
 /* Entries are counted by column, then dealt out: within a row of the result columns rise, as rows
  * did before. */
-static mr_status *transpose(const mr_csr *a, bool conjugate, mr_allocator *alloc, mr_csr **out)
+static mr_status *transpose_csr(const mr_csr *a, bool conjugate, mr_allocator *alloc, mr_csr **out)
 {
     MR_TRY(mr_csr_new(alloc, a->type, a->rank, a->batch, a->cols, a->rows, a->nnz, out));
     int32_t *ptrs = (*out)->row_ptrs->data, *cols = (*out)->col_inds->data, *next;
@@ -96,7 +96,7 @@ static mr_status *run_transpose(mr_run *r)
     const mr_csr *a;
     mr_csr *out;
     MR_TRY(mr_csr_read(r, 0, s->type, &a));
-    MR_TRY(transpose(a, s->conjugate, mr_run_allocator(r), &out));
+    MR_TRY(transpose_csr(a, s->conjugate, mr_run_allocator(r), &out));
     return mr_csr_give(r, 0, out);
 }
 
@@ -153,7 +153,7 @@ static mr_status *add_shape(mr_infer *c)
 }
 
 /* v, which has entries elsewhere too, with those of the pattern only. */
-static mr_out prune(mr_grad *g, mr_out v, mr_out pattern, mr_attr type)
+static mr_out prune_to_pattern(mr_grad *g, mr_out v, mr_out pattern, mr_attr type)
 {
     mr_out indices =
         mr_emit_with(g->s, "CSRSparseMatrixToSparseTensor", MR_ATTRS({"type", type}), pattern);
@@ -167,7 +167,7 @@ static void add_backward(mr_grad *g)
     mr_attr type = mr_a_type(mr_dtype_base(mr_out_type(mr_xi(g, 2))));
     for (int i = 0; i < 2; i++)
         mr_dxi(g, i,
-               mr_emit(g->s, "SparseMatrixMul", prune(g, mr_dyi(g, 0), mr_xi(g, i), type),
+               mr_emit(g->s, "SparseMatrixMul", prune_to_pattern(g, mr_dyi(g, 0), mr_xi(g, i), type),
                        mr_conj(g, mr_xi(g, 2 + i))));
 }
 
@@ -493,7 +493,7 @@ static mr_status *product_row(const mr_csr *a, const mr_c128 *x, const mr_csr *b
     return st;
 }
 
-static mr_status *product(const mr_csr *a, const mr_csr *b, mr_allocator *alloc, mr_csr **out)
+static mr_status *multiply_csr(const mr_csr *a, const mr_csr *b, mr_allocator *alloc, mr_csr **out)
 {
     mr_c128 *x = NULL, *y = NULL;
     row_sum s = {0};
@@ -530,10 +530,10 @@ static mr_status *run_sparse_matmul(mr_run *r)
     MR_TRY(mr_csr_read(r, 0, o->type, &a));
     MR_TRY(mr_csr_read(r, 1, o->type, &b));
     if (o->ta)
-        MR_GO(transpose(a, o->ca, mr_run_allocator(r), &ta));
+        MR_GO(transpose_csr(a, o->ca, mr_run_allocator(r), &ta));
     if (o->tb)
-        MR_GO(transpose(b, o->cb, mr_run_allocator(r), &tb));
-    MR_GO(product(ta ? ta : a, tb ? tb : b, mr_run_allocator(r), &out));
+        MR_GO(transpose_csr(b, o->cb, mr_run_allocator(r), &tb));
+    MR_GO(multiply_csr(ta ? ta : a, tb ? tb : b, mr_run_allocator(r), &out));
     st = mr_csr_give(r, 0, out);
 out:
     mr_object_unref(ta ? &ta->base : NULL);
@@ -576,8 +576,8 @@ static void sparse_matmul_backward(mr_grad *g)
            bh = o.cb ? b : csr_transpose(g, b, true, type);
     mr_out da = csr_product(g, d, bh, false, o.tb && !o.cb, type),
            db = csr_product(g, ah, d, o.ta && !o.ca, false, type);
-    mr_dxi(g, 0, prune(g, o.ta ? csr_transpose(g, da, o.ca, type) : da, a, type));
-    mr_dxi(g, 1, prune(g, o.tb ? csr_transpose(g, db, o.cb, type) : db, b, type));
+    mr_dxi(g, 0, prune_to_pattern(g, o.ta ? csr_transpose(g, da, o.ca, type) : da, a, type));
+    mr_dxi(g, 1, prune_to_pattern(g, o.tb ? csr_transpose(g, db, o.cb, type) : db, b, type));
 }
 
 MR_OP(SparseMatrixSparseMatMul,

@@ -55,7 +55,7 @@ static mr_status *count_rows(mr_run *r, filling *f)
 
 /* Outputs 0 (indices of this many numbers), 1 and 3: elements at their places, defaults where a row
  * has none. */
-static mr_status *deal(mr_run *r, filling *f, mr_tensor *indices)
+static mr_status *fill_outputs(mr_run *r, filling *f, mr_tensor *indices)
 {
     const mr_tensor *empty = r->out[2].t;
     mr_tensor *values, *map;
@@ -78,7 +78,7 @@ static mr_status *deal(mr_run *r, filling *f, mr_tensor *indices)
     return NULL;
 }
 
-static mr_status *fill(mr_run *r, filling *f, const char *name, bool matrix)
+static mr_status *fill_rows(mr_run *r, filling *f, const char *name, bool matrix)
 {
     mr_tensor *indices;
     MR_TRY(check_filling(f, name));
@@ -86,7 +86,7 @@ static mr_status *fill(mr_run *r, filling *f, const char *name, bool matrix)
     if (!st)
         st = mr_run_output(r, 0, matrix ? 2 : 1, (int64_t[]){f->total, f->width}, &indices);
     if (!st)
-        st = deal(r, f, indices);
+        st = fill_outputs(r, f, indices);
     mr_scratch_free(f->next);
     return st;
 }
@@ -99,8 +99,8 @@ static mr_status *sparse_fill(mr_run *r)
     MR_TRY(mr_sparse_read(r, 0, "", &s));
     if (s.rank < 1)
         return mr_invalid("Dense shape cannot be empty.");
-    return fill(r, &(filling){s.n, s.dims[0], s.rank, s.at, s.values, mr_in(r, 3)}, "indices(i, 0)",
-                true);
+    return fill_rows(r, &(filling){s.n, s.dims[0], s.rank, s.at, s.values, mr_in(r, 3)}, "indices(i, 0)",
+                     true);
 }
 
 static mr_status *ragged_fill(mr_run *r)
@@ -114,8 +114,8 @@ static mr_status *ragged_fill(mr_run *r)
             MR_TENSOR_SHAPE(ids), MR_TENSOR_SHAPE(values));
     if (rows < 0)
         return mr_invalid("nrows must not be negative, got %lld", (long long)rows);
-    return fill(r, &(filling){ids->n, rows, 1, ids->data, values, mr_in(r, 3)}, "value_rowids(i)",
-                false);
+    return fill_rows(r, &(filling){ids->n, rows, 1, ids->data, values, mr_in(r, 3)}, "value_rowids(i)",
+                     false);
 }
 
 static mr_status *sparse_fill_shape(mr_infer *c)

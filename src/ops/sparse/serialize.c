@@ -47,7 +47,7 @@ static mr_status *write_one(const mr_tensor *t, mr_tensor *out, int64_t i)
     return st;
 }
 
-static mr_status *serialize(mr_run *r)
+static mr_status *serialize_sparse(mr_run *r)
 {
     mr_sparse s;
     mr_tensor *out;
@@ -104,7 +104,7 @@ static mr_status *serialize_many_shape(mr_infer *c)
 MR_OP(SerializeSparse,
     .doc      = "a sparse tensor as three elements: indices, values, shape", SERIALIZE,
     .shape    = serialize_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(serialize)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(serialize_sparse)),
     .examples = MR_EXAMPLES(
         "[[0, 1]], [1], [2, 2] -> shape(3)", "out_type=variant: [[0, 1]], [1], [2, 2] -> shape(3)", "[[0]], [\"a\"], [2] -> shape(3)",
         "[[0, 1]], [1], [2] -> !INVALID_ARGUMENT must be equal"));
@@ -163,7 +163,7 @@ static mr_status *deserialize_at(mr_run *r, int lead_rank)
     return st;
 }
 
-static mr_status *deserialize(mr_run *r)
+static mr_status *deserialize_sparse(mr_run *r)
 {
     const mr_tensor *t = mr_in(r, 0);
     if (t->rank < 1)
@@ -213,7 +213,7 @@ MR_OP(DeserializeSparse,
     .attrs    = "dtype: type; Tserialized: {string, variant} = DT_STRING",
     .flags    = MR_NO_GRADIENT,
     .shape    = deserialize_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(deserialize)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(deserialize_sparse)),
     .examples = MR_EXAMPLES(
         "s = SerializeSparse T=$T: [[0, 1]], [1], [2, 2]; : s -> [[0, 1]], [1], [2, 2]",
         "s = SerializeSparse T=$T out_type=variant: [[0, 1]], [1], [2, 2]; Tserialized=variant: s -> [[0, 1]], [1], [2, 2]",

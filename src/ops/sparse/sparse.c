@@ -115,8 +115,8 @@ mr_status *mr_new_i64(const mr_run *r, int64_t n, int64_t **out)
 }
 
 /* Merges runs of `width` of from into `to`; equal rows keep their order. */
-static void merge(const mr_sparse *s, const int64_t *from, int64_t *to, int64_t begin,
-                  int64_t middle, int64_t end)
+static void merge_runs(const mr_sparse *s, const int64_t *from, int64_t *to, int64_t begin,
+                       int64_t middle, int64_t end)
 {
     int64_t a = begin, b = middle;
     for (int64_t k = begin; k < end; k++) {
@@ -151,7 +151,7 @@ mr_status *mr_sparse_sort(const mr_run *r, const mr_sparse *s, int64_t **order)
     }
     for (int64_t width = 1; width < s->n; width *= 2) {
         for (int64_t i = 0; i < s->n; i += 2 * width)
-            merge(s, *order, other, i, MR_MIN(i + width, s->n), MR_MIN(i + 2 * width, s->n));
+            merge_runs(s, *order, other, i, MR_MIN(i + width, s->n), MR_MIN(i + 2 * width, s->n));
         int64_t *sorted = other;
         other = *order;
         *order = sorted;

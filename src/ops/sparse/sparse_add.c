@@ -38,8 +38,8 @@ static mr_status *check_pair(const mr_sparse *a, const mr_sparse *b)
 }
 
 /* All places of either, in order. */
-static mr_status *meet(const mr_run *r, const mr_sparse *a, const mr_sparse *b, meeting **out,
-                       int64_t *n)
+static mr_status *merge_places(const mr_run *r, const mr_sparse *a, const mr_sparse *b, meeting **out,
+                               int64_t *n)
 {
     size_t bytes;
     *out = mr_size_mul((size_t)a->n + (size_t)b->n + 1, sizeof **out, &bytes) ? mr_scratch(r, bytes)
@@ -86,7 +86,7 @@ static void join_values(mr_update_kind kind, const mr_sparse *a, const mr_sparse
 /* ---- SparseAdd ---- */
 
 /* Absolute values in a type that holds those of every other. */
-static long double magnitude(mr_dtype t, const void *p)
+static long double absolute_value(mr_dtype t, const void *p)
 {
 #define REAL_CASE(E, name, number, S, C, ...) \
     case MR_##E: return fabsl((long double)MR_LD((const S *)p));
@@ -119,7 +119,7 @@ static int64_t keep_large(meeting *m, mr_tensor *sums, int64_t n, long double th
     char *v = sums->data;
     int64_t kept = 0;
     for (int64_t i = 0; i < n; i++) {
-        if (m[i].a >= 0 && m[i].b >= 0 && !(threshold <= magnitude(t, v + (size_t)i * size)))
+        if (m[i].a >= 0 && m[i].b >= 0 && !(threshold <= absolute_value(t, v + (size_t)i * size)))
             continue;
         m[kept] = m[i];
         memmove(v + (size_t)kept++ * size, v + (size_t)i * size, size);
@@ -140,7 +140,7 @@ static mr_status *run_add(mr_run *r)
         return mr_invalid("The magnitude threshold must be a scalar: got shape %s",
                           MR_TENSOR_SHAPE(mr_in(r, 6)));
     MR_TRY(check_pair(&a, &b));
-    MR_TRY(meet(r, &a, &b, &m, &n));
+    MR_TRY(merge_places(r, &a, &b, &m, &n));
     MR_GO(mr_run_temp(r, (mr_dtype)a.values->dtype, 1, &n, &sums));
     join_values(MR_UPDATE_ADD, &a, &b, m, n, NULL, sums);
     n = keep_large(m, sums, n, threshold_of(mr_in(r, 6)));
@@ -272,7 +272,7 @@ static mr_status *run_extreme(mr_run *r, mr_update_kind kind)
     MR_TRY(mr_sparse_read(r, 0, "a_", &a));
     MR_TRY(mr_sparse_read(r, 3, "b_", &b));
     MR_TRY(check_pair(&a, &b));
-    MR_TRY(meet(r, &a, &b, &m, &n));
+    MR_TRY(merge_places(r, &a, &b, &m, &n));
     mr_status *st = mr_sparse_output(r, 0, n, a.rank, &indices, &values);
     if (!st) {
         write_indices(&a, &b, m, n, indices->data);

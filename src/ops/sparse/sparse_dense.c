@@ -49,7 +49,7 @@ static mr_status *fill_default(mr_run *r, mr_tensor *out, const mr_tensor *value
     return NULL;
 }
 
-static mr_status *place(mr_run *r, const mr_sparse *s, const mr_tensor *values, mr_tensor *out)
+static mr_status *place_values(mr_run *r, const mr_sparse *s, const mr_tensor *values, mr_tensor *out)
 {
     int64_t strides[MR_MAX_RANK];
     mr_sparse_strides(s, strides);
@@ -76,7 +76,7 @@ static mr_status *run_to_dense(mr_run *r)
     MR_GO(mr_sparse_elements(&s, &total));
     MR_GO((*(const bool *)r->state ? mr_sparse_check_order : mr_sparse_check_bounds)(&s));
     MR_GO(mr_run_output(r, 0, (int)rank, s.dims, &out));
-    st = place(r, &s, values, out);
+    st = place_values(r, &s, values, out);
 out:
     mr_tensor_unref(indices);
     mr_tensor_unref(dims);
@@ -229,7 +229,7 @@ static mr_status *gather_dense(mr_run *r, const mr_sparse *s, const mr_tensor *d
     return st;
 }
 
-static mr_status *cwise(mr_run *r, mr_update_kind kind)
+static mr_status *run_cwise(mr_run *r, mr_update_kind kind)
 {
     mr_sparse s;
     mr_tensor *others = NULL, *out;
@@ -246,9 +246,9 @@ static mr_status *cwise(mr_run *r, mr_update_kind kind)
     return st;
 }
 
-static mr_status *cwise_add(mr_run *r) { return cwise(r, MR_UPDATE_ADD); }
-static mr_status *cwise_mul(mr_run *r) { return cwise(r, MR_UPDATE_MUL); }
-static mr_status *cwise_div(mr_run *r) { return cwise(r, MR_UPDATE_DIV); }
+static mr_status *cwise_add(mr_run *r) { return run_cwise(r, MR_UPDATE_ADD); }
+static mr_status *cwise_mul(mr_run *r) { return run_cwise(r, MR_UPDATE_MUL); }
+static mr_status *cwise_div(mr_run *r) { return run_cwise(r, MR_UPDATE_DIV); }
 
 static mr_status *cwise_shape(mr_infer *c)
 {

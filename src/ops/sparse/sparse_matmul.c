@@ -94,7 +94,7 @@ static mr_status *check_indices(const product *p)
 }
 
 /* Columns begin..end of all rows, so no two threads write the same place. */
-static void columns(void *ctx, int64_t begin, int64_t end)
+static void multiply_columns(void *ctx, int64_t begin, int64_t end)
 {
     const product *p = ctx;
     size_t size = mr_dtype_size((mr_dtype)p->out->dtype);
@@ -110,11 +110,11 @@ static void columns(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-static void multiply(mr_run *r, product *p)
+static void multiply_all(mr_run *r, product *p)
 {
     mr_tensor_zero(p->out);
     if (p->out->n > 0)
-        mr_run_for(r, p->n, 2.0 * (double)p->values->n + 1, columns, p);
+        mr_run_for(r, p->n, 2.0 * (double)p->values->n + 1, multiply_columns, p);
 }
 
 /* 16-bit floats by way of float. */
@@ -132,7 +132,7 @@ static mr_status *multiply_wide(mr_run *r, product *p)
     wide.values = values;
     wide.b = b;
     wide.out = out;
-    multiply(r, &wide);
+    multiply_all(r, &wide);
     mr_dtype_convert(MR_FLOAT, out->data, t, p->out->data, out->n, false);
 out:
     mr_tensor_unref(values);
@@ -161,7 +161,7 @@ static mr_status *run_product(mr_run *r)
     MR_TRY(mr_run_output(r, 0, 2, (int64_t[]){p.m, p.n}, &p.out));
     if (p.out->dtype == MR_HALF || p.out->dtype == MR_BFLOAT16)
         return multiply_wide(r, &p);
-    multiply(r, &p);
+    multiply_all(r, &p);
     return NULL;
 }
 
@@ -182,13 +182,13 @@ static mr_status *product_shape(mr_infer *c)
     return NULL;
 }
 
-static mr_out column(mr_grad *g, mr_out indices, int i)
+static mr_out index_column(mr_grad *g, mr_out indices, int i)
 {
     return mr_emit(g->s, "GatherV2", indices, mr_const_i32(g->s, i), mr_const_i32(g->s, 1));
 }
 
 /* Conjugated and transposed. */
-static mr_out adjoint(mr_grad *g, mr_out v)
+static mr_out emit_adjoint(mr_grad *g, mr_out v)
 {
     return mr_emit(g->s, "Transpose", mr_conj(g, v), mr_const_vec_i32(g->s, 2, (int32_t[]){1, 0}));
 }
@@ -202,9 +202,9 @@ static void product_backward(mr_grad *g)
     mr_out indices = mr_xi(g, 0), dy = mr_dyi(g, 0), b = mr_xi(g, 3), axis = mr_const_i32(s, 0);
     mr_out db = mr_emit_with(s, "SparseTensorDenseMatMul", MR_ATTRS({"adjoint_a", mr_a_bool(!aa)}),
                              indices, mr_xi(g, 1), mr_xi(g, 2), dy);
-    mr_dxi(g, 3, ab ? adjoint(g, db) : db);
-    mr_out left = mr_emit(s, "GatherV2", dy, column(g, indices, aa), axis);
-    mr_out right = mr_emit(s, "GatherV2", ab ? adjoint(g, b) : b, column(g, indices, !aa), axis);
+    mr_dxi(g, 3, ab ? emit_adjoint(g, db) : db);
+    mr_out left = mr_emit(s, "GatherV2", dy, index_column(g, indices, aa), axis);
+    mr_out right = mr_emit(s, "GatherV2", ab ? emit_adjoint(g, b) : b, index_column(g, indices, !aa), axis);
     mr_out both = aa ? mr_emit(s, "Mul", right, mr_conj(g, left))
                      : mr_emit(s, "Mul", left, mr_conj(g, right));
     mr_dxi(g, 1, mr_emit(s, "Sum", both, mr_const_i32(s, 1)));

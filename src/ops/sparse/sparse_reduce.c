@@ -59,8 +59,8 @@ static void result_index(const folding *f, const int64_t *at, int64_t *out)
             out[k++] = f->fold[d] ? 0 : at[d];
 }
 
-static mr_status *join(mr_run *r, const folding *f, mr_update_kind kind, const mr_tensor *ids,
-                       mr_tensor *out)
+static mr_status *join_elements(mr_run *r, const folding *f, mr_update_kind kind, const mr_tensor *ids,
+                                mr_tensor *out)
 {
     mr_tensor *flat;
     MR_TRY(mr_tensor_view(out, (mr_dtype)out->dtype, 1, &out->n, &flat));
@@ -72,7 +72,7 @@ static mr_status *join(mr_run *r, const folding *f, mr_update_kind kind, const m
 
 /* ---- dense results ---- */
 
-static mr_status *reduce(mr_run *r, mr_update_kind kind)
+static mr_status *reduce_dense(mr_run *r, mr_update_kind kind)
 {
     folding f;
     mr_tensor *ids, *out;
@@ -89,13 +89,13 @@ static mr_status *reduce(mr_run *r, mr_update_kind kind)
         result_index(&f, mr_sparse_at(&f.s, i), at);
         MR_DATA(int64_t, ids)[i] = mr_sparse_flat(at, strides, f.shape.rank);
     }
-    mr_status *st = join(r, &f, kind, ids, out);
+    mr_status *st = join_elements(r, &f, kind, ids, out);
     mr_tensor_unref(ids);
     return st;
 }
 
-static mr_status *reduce_sum(mr_run *r) { return reduce(r, MR_UPDATE_ADD); }
-static mr_status *reduce_max(mr_run *r) { return reduce(r, MR_UPDATE_MAX); }
+static mr_status *reduce_sum(mr_run *r) { return reduce_dense(r, MR_UPDATE_ADD); }
+static mr_status *reduce_max(mr_run *r) { return reduce_dense(r, MR_UPDATE_MAX); }
 
 static mr_status *keep_init(mr_make *m, void *state)
 {
@@ -183,8 +183,8 @@ MR_OP(SparseReduceMax,
 
 /* Elements by the index they have in the result: `order` sorts them, ids[i] is the place of element
  * i among the distinct ones, first[k] an element of the k-th. */
-static mr_status *group(mr_run *r, const folding *f, const mr_tensor *keys, mr_tensor **ids,
-                        int64_t **first, int64_t *n)
+static mr_status *group_elements(mr_run *r, const folding *f, const mr_tensor *keys, mr_tensor **ids,
+                                 int64_t **first, int64_t *n)
 {
     mr_sparse k = {.n = f->s.n, .rank = f->shape.rank, .at = keys->data, .dims = f->shape.dims};
     int64_t *order;
@@ -216,12 +216,12 @@ static mr_status *reduce_sparse(mr_run *r, mr_update_kind kind)
     MR_TRY(mr_run_temp(r, MR_INT64, 2, (int64_t[]){f.s.n, width}, &keys));
     for (int64_t i = 0; i < f.s.n; i++)
         result_index(&f, mr_sparse_at(&f.s, i), MR_DATA(int64_t, keys) + i * width);
-    MR_GO(group(r, &f, keys, &ids, &first, &n));
+    MR_GO(group_elements(r, &f, keys, &ids, &first, &n));
     MR_GO(mr_sparse_output(r, 0, n, width, &indices, &values));
     for (int64_t i = 0; i < n; i++)
         memcpy(MR_DATA(int64_t, indices) + i * width, MR_DATA(int64_t, keys) + first[i] * width,
                (size_t)width * sizeof(int64_t));
-    MR_GO(join(r, &f, kind, ids, values));
+    MR_GO(join_elements(r, &f, kind, ids, values));
     st = mr_give_vector(r, 2, width, f.shape.dims);
 out:
     mr_scratch_free(first);

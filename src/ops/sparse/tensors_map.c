@@ -36,7 +36,7 @@ static void map_free(mr_object *o)
 
 static const mr_object_type map_type = {.name = "tensorflow::SparseTensorsMap", .free = map_free};
 
-static mr_status *make(void *ctx, mr_object **out)
+static mr_status *make_map(void *ctx, mr_object **out)
 {
     (void)ctx;
     tensors_map *m = mr_new(tensors_map);
@@ -76,7 +76,7 @@ static mr_status *open_map(mr_run *r, bool may_make, tensors_map **out)
     mr_resources *all = r->step->device->resources;
     mr_object *o = NULL;
     mr_sv container = mr_sv_of(s->container), name = mr_sv_of(s->name);
-    MR_TRY(may_make ? mr_resources_find_or_make(all, container, name, &map_type, make, NULL, &o)
+    MR_TRY(may_make ? mr_resources_find_or_make(all, container, name, &map_type, make_map, NULL, &o)
                     : mr_resources_lookup(all, container, name, &map_type, &o));
     *out = (tensors_map *)o;
     return NULL;
@@ -84,7 +84,7 @@ static mr_status *open_map(mr_run *r, bool may_make, tensors_map **out)
 
 /* ---- adding ---- */
 
-static int64_t put(tensors_map *m, const mr_sparse_part *p)
+static int64_t put_part(tensors_map *m, const mr_sparse_part *p)
 {
     mr_sparse_part *kept = mr_new(mr_sparse_part);
     *kept = *p;
@@ -104,7 +104,7 @@ static mr_status *add_one(mr_run *r)
     MR_TRY(mr_run_output(r, 0, 0, NULL, &out));
     MR_TRY(open_map(r, true, &m));
     mr_sparse_part p = {mr_tensor_ref(s.indices), mr_tensor_ref(s.values), mr_tensor_ref(s.shape)};
-    *MR_DATA(int64_t, out) = put(m, &p);
+    *MR_DATA(int64_t, out) = put_part(m, &p);
     mr_object_unref(&m->base);
     return NULL;
 }
@@ -117,7 +117,7 @@ typedef struct adding {
 static mr_status *add_row(void *ctx, int64_t i, mr_sparse_part *p)
 {
     adding *a = ctx;
-    MR_DATA(int64_t, a->handles)[i] = put(a->m, p);
+    MR_DATA(int64_t, a->handles)[i] = put_part(a->m, p);
     return NULL;
 }
 
@@ -173,7 +173,7 @@ MR_OP(AddManySparseToTensorsMap,
 
 /* ---- taking ---- */
 
-static mr_status *take(tensors_map *m, const mr_tensor *handles, mr_dtype type, mr_sparse_part *out)
+static mr_status *take_parts(tensors_map *m, const mr_tensor *handles, mr_dtype type, mr_sparse_part *out)
 {
     for (int64_t i = 0; i < handles->n; i++) {
         int64_t handle = MR_DATA(const int64_t, handles)[i];
@@ -207,7 +207,7 @@ static mr_status *take_many(mr_run *r)
             "Must have at least 1 serialized SparseTensor, but input matrix has 0 rows");
     MR_TRY(open_map(r, false, &m));
     mr_sparse_part *parts = mr_scratch_zeroed(r, (size_t)handles->n, sizeof *parts);
-    mr_status *st = parts ? take(m, handles, mr_out_dtype(r, 1), parts)
+    mr_status *st = parts ? take_parts(m, handles, mr_out_dtype(r, 1), parts)
                           : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld sparse tensors",
                                      (long long)handles->n);
     if (!st)
