@@ -56,7 +56,7 @@ static mr_status *assign_locked(mr_run *r, mr_variable *v, mr_tensor *value) MR_
     return NULL;
 }
 
-static mr_status *assign(mr_run *r)
+static mr_status *assign_variable(mr_run *r)
 {
     mr_variable *v = mr_in_ref(r, 0);
     bool validate;
@@ -77,14 +77,14 @@ MR_OP(Assign,
     .attrs    = "T: type; validate_shape: bool = true; use_locking: bool = true",
     .flags    = MR_UNINIT_OK | MR_NO_FOLD | MR_NO_GRADIENT,
     .shape    = assign_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(assign) MR_GPU(assign, FLOAT)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(assign_variable) MR_GPU(assign_variable, FLOAT)),
     .examples = MR_EXAMPLES(
         "[1, 2], [3, 4] -> [3, 4]",
         "validate_shape=false: [1, 2], [[3]] -> [[3]]",
         "T=string: [\"a\"], [\"b\"] -> [\"b\"]",
         "[1, 2], [3] -> !INVALID_ARGUMENT"));
 
-static mr_status *update(mr_run *r, mr_update_kind kind)
+static mr_status *update_variable(mr_run *r, mr_update_kind kind)
 {
     mr_variable *v = mr_in_ref(r, 0);
     const mr_tensor *value = mr_in(r, 1);
@@ -107,8 +107,8 @@ out:
     return st;
 }
 
-static mr_status *assign_add(mr_run *r) { return update(r, MR_UPDATE_ADD); }
-static mr_status *assign_sub(mr_run *r) { return update(r, MR_UPDATE_SUB); }
+static mr_status *assign_add(mr_run *r) { return update_variable(r, MR_UPDATE_ADD); }
+static mr_status *assign_sub(mr_run *r) { return update_variable(r, MR_UPDATE_SUB); }
 
 #define UPDATE_OP                                                                             \
     .sig = "ref: Ref(T), value: T -> output_ref: Ref(T)",                                     \

@@ -34,7 +34,7 @@ static const mr_object_type mutex_type = {"tensorflow::Mutex", mutex_free};
 /* ---- holding it ---- */
 
 /* Hands the lock to the next in line. */
-static void release(held_lock *l)
+static void release_lock(held_lock *l)
 {
     if (atomic_exchange(&l->released, true))
         return;
@@ -46,7 +46,7 @@ static void release(held_lock *l)
 static void held_free(mr_object *o)
 {
     held_lock *l = (held_lock *)o;
-    release(l);
+    release_lock(l);
     mr_object_unref(&l->m->on.base);
     mr_free(l);
 }
@@ -55,7 +55,7 @@ static const mr_object_type held_type = {"(anonymous)::Mutex::SharedLockReleaser
 
 /* ---- waiting for it ---- */
 
-static void advance(mr_waited *on, mr_waiters *gone)
+static void advance_line(mr_waited *on, mr_waiters *gone)
 {
     mutex *m = (mutex *)on;
     if (m->held || !m->line.first)
@@ -65,7 +65,7 @@ static void advance(mr_waited *on, mr_waiters *gone)
 }
 
 /* The mutex counts as held already. */
-static mr_status *give(mr_waiter *w)
+static mr_status *give_lock(mr_waiter *w)
 {
     held_lock *l = mr_new(held_lock);
     mr_object_init(&l->base, &held_type);
@@ -81,15 +81,15 @@ static mr_status *give(mr_waiter *w)
     return NULL;
 }
 
-static const mr_waited_kind waiting = {sizeof(mr_waiter), advance, give, NULL};
+static const mr_waited_kind waiting = {sizeof(mr_waiter), advance_line, give_lock, NULL};
 
 /* ---- the ops ---- */
 
-static mr_status *init(mr_make *m, void *p) { return mr_named_init(p, m, &mutex_type); }
+static mr_status *init_mutex(mr_make *m, void *p) { return mr_named_init(p, m, &mutex_type); }
 
-static void deinit(void *p) { mr_named_deinit(p); }
+static void deinit_mutex(void *p) { mr_named_deinit(p); }
 
-static mr_status *make(void *ctx, mr_object **out)
+static mr_status *make_mutex(void *ctx, mr_object **out)
 {
     (void)ctx;
     mutex *m = mr_new(mutex);
@@ -101,7 +101,7 @@ static mr_status *make(void *ctx, mr_object **out)
 static mr_status *mutex_op(mr_run *r)
 {
     mr_object *m;
-    MR_TRY(mr_named_open(r->state, make, NULL, &m));
+    MR_TRY(mr_named_open(r->state, make_mutex, NULL, &m));
     mr_object_unref(m);
     mr_named_give(r->state, r);
     return NULL;
@@ -114,10 +114,10 @@ MR_OP(MutexV2,
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = mr_shape_scalar,
     .kernels  = MR_KERNELS(MR_CPU_ANY(mutex_op)),
-    .state_bytes = sizeof(mr_named), .init = init, .deinit = deinit,
+    .state_bytes = sizeof(mr_named), .init = init_mutex, .deinit = deinit_mutex,
     .examples = MR_EXAMPLES("-> shape()"));
 
-static void lock(mr_run *r)
+static void lock_mutex(mr_run *r)
 {
     mutex *m;
     mr_status *st = mr_run_resource(r, 0, &mutex_type, (mr_object **)&m);
@@ -133,10 +133,10 @@ MR_OP(MutexLock,
     .sig      = "mutex: resource -> mutex_lock: variant",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = mr_shape_scalar,
-    .kernels  = MR_KERNELS(MR_CPU_ASYNC(lock)),
+    .kernels  = MR_KERNELS(MR_CPU_ASYNC(lock_mutex)),
     .examples = MR_EXAMPLES("m = MutexV2 shared_name=\"m\"; : m -> shape()"));
 
-static mr_status *consume(mr_run *r)
+static mr_status *consume_lock(mr_run *r)
 {
     const mr_tensor *t = mr_in(r, 0);
     mr_object *o = t->n == 1 ? *MR_DATA(mr_object *, t) : NULL;
@@ -145,7 +145,7 @@ static mr_status *consume(mr_run *r)
                           "output of MutexLock");
     if (!mr_tensor_sole(t) || !mr_refs_sole(&o->refs))
         return mr_invalid("Expected use count of lock to be 1, but the lock is held by others too");
-    release((held_lock *)o);
+    release_lock((held_lock *)o);
     return NULL;
 }
 
@@ -154,4 +154,4 @@ MR_OP(ConsumeMutexLock,
     .sig      = "mutex_lock: variant ->",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = mr_shape_none,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(consume)));
+    .kernels  = MR_KERNELS(MR_CPU_ANY(consume_lock)));

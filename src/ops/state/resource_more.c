@@ -247,7 +247,7 @@ MR_OP(DisableCopyOnRead,
     .examples = MR_EXAMPLES("v = VarHandleOp dtype=float shape=[1]; AssignVariableOp dtype=float: v, float[1]; : v ->",
                             "v = VarHandleOp dtype=float shape=[1]; : v -> !NOT_FOUND does not exist"));
 
-static mr_status *timestamp(mr_run *r)
+static mr_status *run_timestamp(mr_run *r)
 {
     mr_tensor *out;
     MR_TRY(mr_run_output(r, 0, 0, NULL, &out));
@@ -260,5 +260,5 @@ MR_OP(Timestamp,
     .sig      = "-> ts: double",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = mr_shape_scalar,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(timestamp)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_timestamp)),
     .examples = MR_EXAMPLES("-> shape()"));

@@ -104,7 +104,7 @@ static mr_sv handle_name(const mr_run *r, int i)
     return mr_sv_of(h ? h->name : "?");
 }
 
-static mr_status *uninitialized(const mr_run *r)
+static mr_status *uninitialized_error(const mr_run *r)
 {
     mr_sv name = handle_name(r, 0);
     return mr_error(MR_FAILED_PRECONDITION,
@@ -120,7 +120,7 @@ static mr_status *read_variable(mr_run *r)
     mr_status *st = mr_run_variable(r, 0, &v);
     if (mr_status_code(st) == MR_NOT_FOUND) {
         mr_status_free(st);
-        return uninitialized(r);
+        return uninitialized_error(r);
     }
     MR_TRY(st);
     if (v->dtype != mr_out_dtype(r, 0))
@@ -131,7 +131,7 @@ static mr_status *read_variable(mr_run *r)
     mr_variable_unref(v);
     MR_TRY(st);
     if (!t)
-        return uninitialized(r);
+        return uninitialized_error(r);
     mr_run_set(r, 0, t);
     return NULL;
 }
@@ -238,7 +238,7 @@ static mr_status *update_locked(mr_run *r, mr_variable *v, mr_update_kind kind) 
     mr_tensor *t;
     MR_TRY(mr_variable_writable(v, mr_run_allocator(r), &t));
     if (!t)
-        return uninitialized(r);
+        return uninitialized_error(r);
     if (v->dtype != value->dtype)
         return mr_invalid("Cannot update variable of type %s with a value of type %s", mr_dtype_name(v->dtype),
                           mr_dtype_name(value->dtype));
@@ -250,7 +250,7 @@ static mr_status *update_locked(mr_run *r, mr_variable *v, mr_update_kind kind) 
     return mr_update_run(r, kind, loop, t, value);
 }
 
-static mr_status *update(mr_run *r, mr_update_kind kind)
+static mr_status *update_variable(mr_run *r, mr_update_kind kind)
 {
     mr_variable *v;
     MR_TRY(mr_run_variable(r, 0, &v));
@@ -261,8 +261,8 @@ static mr_status *update(mr_run *r, mr_update_kind kind)
     return st;
 }
 
-static mr_status *add_to(mr_run *r) { return update(r, MR_UPDATE_ADD); }
-static mr_status *sub_from(mr_run *r) { return update(r, MR_UPDATE_SUB); }
+static mr_status *add_to(mr_run *r) { return update_variable(r, MR_UPDATE_ADD); }
+static mr_status *sub_from(mr_run *r) { return update_variable(r, MR_UPDATE_SUB); }
 
 MR_OP(AssignAddVariableOp,
     .doc      = "adds to a variable",
@@ -363,7 +363,7 @@ static mr_status *variable_shape(mr_run *r)
     mr_unlock(&v->mu);
     mr_variable_unref(v);
     if (!t)
-        return uninitialized(r);
+        return uninitialized_error(r);
     mr_status *st = mr_run_output(r, 0, 1, (int64_t[]){t->rank}, &out);
     for (int i = 0; !st && i < t->rank; i++) {
         if (out->dtype == MR_INT64)

@@ -200,15 +200,15 @@ static mr_status *scatter_locked(mr_run *r, mr_variable *v, mr_update_kind kind)
     return st;
 }
 
-static mr_status *scatter(mr_run *r, mr_update_kind kind) { return mr_update_variable(r, kind, scatter_locked); }
+static mr_status *run_scatter(mr_run *r, mr_update_kind kind) { return mr_update_variable(r, kind, scatter_locked); }
 
-static mr_status *scatter_update(mr_run *r) { return scatter(r, MR_UPDATE_SET); }
-static mr_status *scatter_add(mr_run *r) { return scatter(r, MR_UPDATE_ADD); }
-static mr_status *scatter_sub(mr_run *r) { return scatter(r, MR_UPDATE_SUB); }
-static mr_status *scatter_mul(mr_run *r) { return scatter(r, MR_UPDATE_MUL); }
-static mr_status *scatter_div(mr_run *r) { return scatter(r, MR_UPDATE_DIV); }
-static mr_status *scatter_min(mr_run *r) { return scatter(r, MR_UPDATE_MIN); }
-static mr_status *scatter_max(mr_run *r) { return scatter(r, MR_UPDATE_MAX); }
+static mr_status *scatter_update(mr_run *r) { return run_scatter(r, MR_UPDATE_SET); }
+static mr_status *scatter_add(mr_run *r) { return run_scatter(r, MR_UPDATE_ADD); }
+static mr_status *scatter_sub(mr_run *r) { return run_scatter(r, MR_UPDATE_SUB); }
+static mr_status *scatter_mul(mr_run *r) { return run_scatter(r, MR_UPDATE_MUL); }
+static mr_status *scatter_div(mr_run *r) { return run_scatter(r, MR_UPDATE_DIV); }
+static mr_status *scatter_min(mr_run *r) { return run_scatter(r, MR_UPDATE_MIN); }
+static mr_status *scatter_max(mr_run *r) { return run_scatter(r, MR_UPDATE_MAX); }
 
 /* updates is a scalar, or has the shape of the indices and of the variable's rows. */
 static mr_status *scatter_shape(mr_infer *c)

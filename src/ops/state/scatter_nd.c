@@ -14,7 +14,7 @@
 
 /* ---- what all of them do to a tensor ---- */
 
-static mr_status *check(const mr_run *r, mr_update_kind kind, const mr_tensor *t)
+static mr_status *check_updates(const mr_run *r, mr_update_kind kind, const mr_tensor *t)
 {
     const mr_tensor *indices = mr_in(r, 1), *updates = mr_in(r, 2);
     if (t->dtype != updates->dtype)
@@ -61,7 +61,7 @@ static void update_rows(const job *j, mr_update_loop *loop, mr_add_run *add)
     }
 }
 
-static mr_status *apply(mr_update_kind kind, const job *j)
+static mr_status *apply_updates(mr_update_kind kind, const job *j)
 {
     mr_dtype type = (mr_dtype)j->t->dtype;
     mr_update_loop *loop = mr_update_find(kind, type);
@@ -78,7 +78,7 @@ static mr_status *apply(mr_update_kind kind, const job *j)
 }
 
 /* t is writable and has been checked. */
-static mr_status *change(const mr_run *r, mr_update_kind kind, mr_tensor *t)
+static mr_status *update_tensor(const mr_run *r, mr_update_kind kind, mr_tensor *t)
 {
     const mr_tensor *indices = mr_in(r, 1), *updates = mr_in(r, 2);
     int k = (int)indices->dims[indices->rank - 1];
@@ -89,7 +89,7 @@ static mr_status *change(const mr_run *r, mr_update_kind kind, mr_tensor *t)
         return NULL;
     MR_TRY(mr_index_load_nd(r, indices, t->rank, t->dims, "shape", &rows));
     j.rows = rows;
-    mr_status *st = apply(kind, &j);
+    mr_status *st = apply_updates(kind, &j);
     mr_scratch_free(rows);
     return st;
 }
@@ -102,9 +102,9 @@ static mr_status *change_locked(mr_run *r, mr_variable *v, mr_update_kind kind) 
     if (!v->t)
         return mr_error(MR_FAILED_PRECONDITION, "Attempting to use uninitialized value %s",
                         v->name);
-    MR_TRY(check(r, kind, v->t));
+    MR_TRY(check_updates(r, kind, v->t));
     MR_TRY(mr_variable_writable(v, mr_run_allocator(r), &t));
-    return change(r, kind, t);
+    return update_tensor(r, kind, t);
 }
 
 static mr_status *scatter_variable(mr_run *r, mr_update_kind kind) { return mr_update_variable(r, kind, change_locked); }
@@ -112,9 +112,9 @@ static mr_status *scatter_variable(mr_run *r, mr_update_kind kind) { return mr_u
 static mr_status *scatter_tensor(mr_run *r, mr_update_kind kind)
 {
     mr_tensor *t;
-    MR_TRY(check(r, kind, mr_in(r, 0)));
+    MR_TRY(check_updates(r, kind, mr_in(r, 0)));
     MR_TRY(mr_take_over(r, 0, 0, &t));
-    return change(r, kind, t);
+    return update_tensor(r, kind, t);
 }
 
 static mr_status *nd_update(mr_run *r) { return scatter_variable(r, MR_UPDATE_SET); }

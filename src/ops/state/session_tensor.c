@@ -47,7 +47,7 @@ static mr_status *open_store(const mr_run *r, store **out)
 }
 
 /* Keeps input 0; the caller frees *handle. */
-static mr_status *keep(mr_run *r, char **handle)
+static mr_status *keep_tensor(mr_run *r, char **handle)
 {
     store *s;
     MR_TRY(open_store(r, &s));
@@ -65,7 +65,7 @@ static mr_status *get_handle(mr_run *r)
     char *handle;
     mr_tensor *y;
     MR_TRY(mr_run_output(r, 0, 0, NULL, &y));
-    MR_TRY(keep(r, &handle));
+    MR_TRY(keep_tensor(r, &handle));
     mr_status *st = mr_tensor_set_str(y, 0, mr_sv_of(handle));
     mr_free(handle);
     return st;
@@ -76,7 +76,7 @@ static mr_status *get_handle_v2(mr_run *r)
     char *name;
     mr_tensor *y;
     const mr_device *d = r->step->device;
-    MR_TRY(keep(r, &name));
+    MR_TRY(keep_tensor(r, &name));
     mr_handle *h = mr_handle_new(d->name, mr_resources_default(d->resources), name, "TensorHandle", 0, NULL);
     mr_free(name);
     MR_TRY(mr_handle_tensor(h, &y));

@@ -76,12 +76,12 @@ MR_OP(StackV2,
     .kernels = MR_KERNELS(MR_CPU_ANY(new_stack) MR_GPU_HOST(new_stack, FLOAT, 1, 0) MR_GPU_HOST(new_stack, RESOURCE, 1, 0)),
     .examples = MR_EXAMPLES("elem_type=float: 2 -> shape()", "elem_type=float: [2] -> !INVALID_ARGUMENT scalar"));
 
-static mr_status *closed(const stack *s) { return mr_invalid("Stack[%s] has already been closed.", s->name); }
+static mr_status *closed_error(const stack *s) { return mr_invalid("Stack[%s] has already been closed.", s->name); }
 
 static mr_status *push_locked(stack *s, mr_tensor *t) MR_REQUIRES(s->mu)
 {
     if (s->closed)
-        return closed(s);
+        return closed_error(s);
     if (s->type != t->dtype)
         return mr_invalid("Stack[%s] holds elements of type %s, not %s", s->name, mr_dtype_name(s->type),
                           mr_dtype_name(t->dtype));
@@ -91,7 +91,7 @@ static mr_status *push_locked(stack *s, mr_tensor *t) MR_REQUIRES(s->mu)
     return NULL;
 }
 
-static mr_status *push(mr_run *r)
+static mr_status *push_tensor(mr_run *r)
 {
     stack *s;
     MR_TRY(mr_step_handle_find(r, &stack_type, (mr_object **)&s));
@@ -116,19 +116,19 @@ MR_OP(StackPushV2,
     .attrs   = "T: type; swap_memory: bool = false",
     .flags   = MR_STATEFUL | MR_CHEAP | MR_NO_GRADIENT,
     .shape   = push_shape,
-    .kernels = MR_KERNELS(MR_CPU_ANY(push) MR_GPU(push, FLOAT) MR_GPU(push, RESOURCE)));
+    .kernels = MR_KERNELS(MR_CPU_ANY(push_tensor) MR_GPU(push_tensor, FLOAT) MR_GPU(push_tensor, RESOURCE)));
 
 static mr_status *pop_locked(stack *s, mr_tensor **out) MR_REQUIRES(s->mu)
 {
     if (s->closed)
-        return closed(s);
+        return closed_error(s);
     if (s->elems.n == 0)
         return mr_invalid("Stack[%s] is empty when calling Pop().", s->name);
     *out = mr_vec_pop(&s->elems);
     return NULL;
 }
 
-static mr_status *pop(mr_run *r)
+static mr_status *pop_tensor(mr_run *r)
 {
     stack *s;
     mr_tensor *t = NULL;
@@ -148,7 +148,7 @@ MR_OP(StackPopV2,
     .attrs   = "elem_type: type",
     .flags   = MR_STATEFUL | MR_CHEAP | MR_NO_GRADIENT,
     .shape   = mr_shape_unknown,
-    .kernels = MR_KERNELS(MR_CPU_ANY(pop) MR_GPU(pop, FLOAT) MR_GPU(pop, RESOURCE)));
+    .kernels = MR_KERNELS(MR_CPU_ANY(pop_tensor) MR_GPU(pop_tensor, FLOAT) MR_GPU(pop_tensor, RESOURCE)));
 
 static mr_status *close_stack(mr_run *r)
 {
@@ -192,7 +192,7 @@ MR_OP(StackPush,
     .attrs   = "T: type; swap_memory: bool = false",
     .flags   = MR_CHEAP | MR_NO_FOLD | MR_NO_GRADIENT,
     .shape   = push_shape,
-    .kernels = MR_KERNELS(MR_CPU_ANY(push)));
+    .kernels = MR_KERNELS(MR_CPU_ANY(push_tensor)));
 
 MR_OP(StackPop,
     .doc     = "takes the newest tensor off a stack",
@@ -200,7 +200,7 @@ MR_OP(StackPop,
     .attrs   = "elem_type: type",
     .flags   = MR_CHEAP | MR_NO_FOLD | MR_NO_GRADIENT,
     .shape   = mr_shape_unknown,
-    .kernels = MR_KERNELS(MR_CPU_ANY(pop)));
+    .kernels = MR_KERNELS(MR_CPU_ANY(pop_tensor)));
 
 MR_OP(StackClose,
     .doc     = "empties a stack; using it later is an error",

@@ -8,7 +8,7 @@
 #define MASKS "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
 
 /* A slice without elements takes a value of any shape, as in TensorFlow. */
-static mr_status *parse(const mr_run *r, const mr_tensor *t, mr_slicing *s)
+static mr_status *parse_slice(const mr_run *r, const mr_tensor *t, mr_slicing *s)
 {
     const mr_tensor *value = mr_in(r, 4);
     bool empty = false;
@@ -43,18 +43,18 @@ static mr_status *assign_locked(mr_run *r, mr_variable *v, mr_update_kind kind) 
     if (!v->t)
         return mr_error(MR_FAILED_PRECONDITION, "Attempting to use uninitialized value %s",
                         v->name);
-    MR_TRY(parse(r, v->t, &s));
+    MR_TRY(parse_slice(r, v->t, &s));
     MR_TRY(mr_variable_writable(v, mr_run_allocator(r), &t));
     return write_slice(r, &s, t);
 }
 
-static mr_status *assign(mr_run *r) { return mr_update_variable(r, MR_UPDATE_SET, assign_locked); }
+static mr_status *assign_slice(mr_run *r) { return mr_update_variable(r, MR_UPDATE_SET, assign_locked); }
 
-static mr_status *update(mr_run *r)
+static mr_status *update_slice(mr_run *r)
 {
     mr_slicing s;
     mr_tensor *t;
-    MR_TRY(parse(r, mr_in(r, 0), &s));
+    MR_TRY(parse_slice(r, mr_in(r, 0), &s));
     MR_TRY(mr_take_over(r, 0, 0, &t));
     return write_slice(r, &s, t);
 }
@@ -107,7 +107,7 @@ MR_OP(StridedSliceAssign,
     .attrs    = SLICE_ATTRS,
     .flags    = MR_NO_FOLD | MR_NO_GRADIENT,
     .shape    = assign_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(assign)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(assign_slice)),
     .examples = MR_EXAMPLES(
         "[1, 2, 3, 4], int32[1], int32[3], int32[1], [7, 8] -> [1, 7, 8, 4]",
         "[1, 2, 3, 4], int64[3], int64[0], int64[-2], [7, 8] -> [1, 8, 3, 7]",
@@ -124,7 +124,7 @@ MR_OP(ResourceStridedSliceAssign,
     .attrs    = SLICE_ATTRS,
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = assign_shape,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(assign)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(assign_slice)),
     .examples = MR_EXAMPLES(
         "v = VarHandleOp dtype=$T shape=[3]; AssignVariableOp: v, [1, 2, 3]; : v, int32[1], int32[3], int32[1], [7, 8] ->",
         "v = VarHandleOp dtype=string shape=[1]; AssignVariableOp: v, string[\"a\"]; "
@@ -138,7 +138,7 @@ MR_OP(TensorStridedSliceUpdate,
     .attrs    = SLICE_ATTRS,
     .shape    = assign_shape,
     .grad     = update_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(update)),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(update_slice)),
     .examples = MR_EXAMPLES(
         "[1, 2, 3, 4], int32[1], int32[3], int32[1], [7, 8] -> [1, 7, 8, 4]",
         "new_axis_mask=1: [1, 2], int64[0, 1], int64[0, 2], int64[1, 1], [[7]] -> [1, 7]",

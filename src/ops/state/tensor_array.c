@@ -96,7 +96,7 @@ static array *array_new(const char *name, mr_dtype t, const mr_pshape *shape)
 }
 
 /* Puts the array among the step's resources and gives its handle and a flow of 0. */
-static mr_status *publish(mr_run *r, array *a)
+static mr_status *publish_array(mr_run *r, array *a)
 {
     mr_tensor *flow;
     MR_TRY(mr_resources_create(mr_step_resources(r->step), MR_SV(""), mr_sv_of(a->name), &a->base));
@@ -140,7 +140,7 @@ mr_status *mr_array_run_new(mr_run *r)
     mr_status *st = resize_locked(a, size);
     mr_unlock(&a->mu);
     if (!st)
-        st = publish(r, a);
+        st = publish_array(r, a);
     mr_object_unref(&a->base);
     mr_free(name);
     return st;
@@ -156,7 +156,7 @@ MR_OP(TensorArrayV3,
     .kernels = MR_KERNELS(MR_CPU_ANY(mr_array_run_new)),
     .examples = MR_EXAMPLES("dtype=float: 3 -> shape(), 0", "dtype=float: -1 -> !INVALID_ARGUMENT a size of -1"));
 
-static mr_status *find(mr_run *r, array **out) { return mr_step_handle_find(r, &array_type, (mr_object **)out); }
+static mr_status *find_array(mr_run *r, array **out) { return mr_step_handle_find(r, &array_type, (mr_object **)out); }
 
 static mr_status *closed_error(const array *a) { return mr_invalid("TensorArray %s has already been closed.", a->name); }
 
@@ -250,7 +250,7 @@ mr_status *mr_array_run_write(mr_run *r)
     array *a;
     int64_t i;
     MR_TRY(mr_in_scalar_int(r, 1, "index", &i));
-    MR_TRY(find(r, &a));
+    MR_TRY(find_array(r, &a));
     mr_lock(&a->mu);
     mr_status *st = write_locked(a, i, mr_in(r, 2), mr_run_allocator(r));
     mr_unlock(&a->mu);
@@ -290,7 +290,7 @@ mr_status *mr_array_run_scatter(mr_run *r)
     if (indices->rank != 1 || v->rank < 1 || v->dims[0] != indices->n)
         return mr_invalid("Expected len(indices) == values.shape[0], but saw: %lld vs. %s", (long long)indices->n,
                           MR_TENSOR_SHAPE(v));
-    MR_TRY(find(r, &a));
+    MR_TRY(find_array(r, &a));
     mr_status *st = write_parts(r, a, v, indices->n, indices, NULL);
     mr_object_unref(&a->base);
     return st ? st : pass_flow(r, 0);
@@ -319,7 +319,7 @@ mr_status *mr_array_run_split(mr_run *r)
     array *a;
     const mr_tensor *v = mr_in(r, 1), *lengths = mr_in(r, 2);
     MR_TRY(check_lengths(lengths, v));
-    MR_TRY(find(r, &a));
+    MR_TRY(find_array(r, &a));
     mr_lock(&a->mu);
     mr_status *st = a->e.n != lengths->n && !a->dynamic
                         ? mr_invalid("TensorArray's size is not equal to the size of lengths (%d vs. %lld), and the TensorArray "
@@ -340,7 +340,7 @@ mr_status *mr_array_run_split(mr_run *r)
 /* The array, when its elements have the type that this op gives out. */
 static mr_status *find_to_read(mr_run *r, array **out)
 {
-    MR_TRY(find(r, out));
+    MR_TRY(find_array(r, out));
     if ((*out)->dtype == mr_out_dtype(r, 0))
         return NULL;
     mr_status *st = mr_invalid("TensorArray dtype is %s but Op requested dtype %s.", mr_dtype_name((*out)->dtype),
@@ -554,7 +554,7 @@ mr_status *mr_array_run_size(mr_run *r)
     array *a;
     mr_tensor *out;
     MR_TRY(mr_run_output(r, 0, 0, NULL, &out));
-    MR_TRY(find(r, &a));
+    MR_TRY(find_array(r, &a));
     mr_lock(&a->mu);
     *MR_DATA(int32_t, out) = a->e.n;
     mr_status *st = a->closed ? closed_error(a) : NULL;
@@ -566,7 +566,7 @@ mr_status *mr_array_run_size(mr_run *r)
 mr_status *mr_array_run_close(mr_run *r)
 {
     array *a;
-    MR_TRY(find(r, &a));
+    MR_TRY(find_array(r, &a));
     mr_lock(&a->mu);
     a->closed = true;
     drop_elements(a);
@@ -582,7 +582,7 @@ typedef struct making {
 } making;
 
 /* The elements' shape with more dimensions in front. */
-static mr_pshape *prepended(const mr_tensor *sizes, const mr_pshape *s)
+static mr_pshape *prepend_sizes(const mr_tensor *sizes, const mr_pshape *s)
 {
     if (!sizes || s->rank < 0)
         return copy_shape(s);
@@ -597,7 +597,7 @@ static mr_status *make_gradient(void *ctx, mr_object **out)
 {
     making *m = ctx;
     array *f = m->forward;
-    mr_pshape *shape = prepended(m->prepend, f->element_shape);
+    mr_pshape *shape = prepend_sizes(m->prepend, f->element_shape);
     array *a = array_new(m->name, f->dtype, shape);
     mr_free(shape);
     a->is_grad = true;
@@ -639,7 +639,7 @@ mr_status *mr_array_run_gradient(mr_run *r)
     if (flow->rank != 0)
         return mr_invalid("flow_in must be a scalar, not of shape %s", MR_TENSOR_SHAPE(flow));
     MR_TRY(mr_node_get_str(r->node, "source", &source));
-    MR_TRY(find(r, &f));
+    MR_TRY(find_array(r, &f));
     char *name = mr_printf("%s@%.*s", f->name, MR_SV_ARG(source));
     making ctx = {f, name, prepend};
     mr_status *st = f->element_shape->rank + (prepend ? prepend->n : 0) > MR_MAX_RANK
@@ -681,7 +681,7 @@ mr_status *mr_array_run_unpack(mr_run *r)
     const mr_tensor *v = mr_in(r, 1);
     if (v->rank < 1)
         return mr_invalid("Expected value to be at least a vector, but received shape: %s", MR_TENSOR_SHAPE(v));
-    MR_TRY(find(r, &a));
+    MR_TRY(find_array(r, &a));
     mr_lock(&a->mu);
     mr_status *st = a->e.n != v->dims[0] && !a->dynamic
                         ? mr_invalid("Input value must have first dimension equal to the array size (%lld vs. %d)",

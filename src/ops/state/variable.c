@@ -19,7 +19,7 @@ static mr_pshape *copy_shape(const mr_pshape *s)
     return memcpy(mr_alloc(bytes), s, bytes);
 }
 
-static mr_status *init(mr_make *m, void *p)
+static mr_status *init_variable(mr_make *m, void *p)
 {
     state *s = p;
     mr_sv container, shared;
@@ -35,7 +35,7 @@ static mr_status *init(mr_make *m, void *p)
     return NULL;
 }
 
-static void deinit(void *p)
+static void deinit_variable(void *p)
 {
     state *s = p;
     mr_free(s->container);
@@ -43,7 +43,7 @@ static void deinit(void *p)
     mr_free(s->shape);
 }
 
-static mr_status *make(void *ctx, mr_object **out)
+static mr_status *make_variable(void *ctx, mr_object **out)
 {
     const state *s = ctx;
     mr_variable *v = mr_variable_new(true, s->dtype, s->name);
@@ -52,12 +52,12 @@ static mr_status *make(void *ctx, mr_object **out)
     return NULL;
 }
 
-static mr_status *variable(mr_run *r)
+static mr_status *run_variable(mr_run *r)
 {
     state *s = r->state;
     mr_object *o;
     MR_TRY(mr_resources_find_or_make(r->step->device->resources, mr_sv_of(s->container), mr_sv_of(s->name),
-                                     &mr_ref_variable_type, make, s, &o));
+                                     &mr_ref_variable_type, make_variable, s, &o));
     mr_run_set_ref(r, 0, (mr_variable *)o);
     return NULL;
 }
@@ -66,7 +66,8 @@ static mr_status *variable(mr_run *r)
     .sig = "-> ref: Ref(dtype)",                                                            \
     .attrs = "shape: shape; dtype: type; container: string = ''; shared_name: string = ''", \
     .flags = MR_STATEFUL | MR_CHEAP | MR_NO_GRADIENT, .shape = mr_shape_from_attr,          \
-    .kernels = MR_KERNELS(MR_CPU_ANY(variable) MR_GPU(variable, FLOAT)), .state_bytes = sizeof(state), .init = init, .deinit = deinit
+    .kernels = MR_KERNELS(MR_CPU_ANY(run_variable) MR_GPU(run_variable, FLOAT)),            \
+    .state_bytes = sizeof(state), .init = init_variable, .deinit = deinit_variable
 
 MR_OP(VariableV2,
     .doc = "a reference to a variable that lives as long as the session's device",
@@ -120,7 +121,7 @@ MR_OP(TemporaryVariable,
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = mr_shape_from_attr,
     .kernels  = MR_KERNELS(MR_CPU_ANY(temporary_variable) MR_GPU(temporary_variable, FLOAT)),
-    .state_bytes = sizeof(state), .init = temporary_init, .deinit = deinit,
+    .state_bytes = sizeof(state), .init = temporary_init, .deinit = deinit_variable,
     .examples = MR_EXAMPLES("dtype=float shape=[2]: -> shape(2)"));
 
 typedef struct destroy_state {
