@@ -36,7 +36,7 @@ static mr_status *check_sizes(int64_t width, int64_t precision)
 }
 
 /* The end of the format: how a number of this type is handed to printf (see print_element). */
-static const char *conversion(mr_dtype t, bool scientific, bool shortest)
+static const char *printf_conversion(mr_dtype t, bool scientific, bool shortest)
 {
     if (mr_dtype_is_floating(t) || mr_dtype_is_complex(t))
         return scientific ? "e" : shortest ? "g" : "f";
@@ -78,7 +78,7 @@ static mr_status *init_printing(mr_make *m, void *p)
     if (precision > -1)
         snprintf(d, sizeof d, ".%d", (int)precision);
     snprintf(f->format, sizeof f->format, "%%%.*s%s%s%s", MR_SV_ARG(fill), w, d,
-             conversion(t, scientific, shortest));
+             printf_conversion(t, scientific, shortest));
     return NULL;
 }
 
@@ -191,7 +191,7 @@ MR_OP(AsString,
 static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-static mr_sv strip(mr_sv s)
+static mr_sv strip_spaces(mr_sv s)
 {
     while (s.n > 0 && is_space(s.p[0]))
         s = (mr_sv){s.p + 1, s.n - 1};
@@ -203,7 +203,7 @@ static mr_sv strip(mr_sv s)
 /* No +, no hexadecimal: what TensorFlow's reader of integers takes. */
 static bool read_int(mr_sv s, int64_t min, int64_t max, int64_t *out)
 {
-    s = strip(s);
+    s = strip_spaces(s);
     if (s.n == 0 || !is_digit(s.p[s.p[0] == '-' && s.n > 1]))
         return false;
     return mr_sv_to_i64(s, out) && *out >= min && *out <= max;
@@ -268,7 +268,7 @@ static bool read_float(mr_sv s, bool wide, double *out)
     char text[32];
     if (s.n == 0 || s.n >= sizeof text)
         return false;
-    s = strip(s);
+    s = strip_spaces(s);
     *out = 0;
     if (s.n == 0)
         return true;

@@ -18,7 +18,7 @@ static mr_status *encode_group(const char *p, size_t n, bool pad, mr_str *out)
     return mr_string_add(out, text, pad ? 4 : n + 1);
 }
 
-static mr_status *encode(void *ctx, mr_sv in, mr_str *out)
+static mr_status *encode_string(void *ctx, mr_sv in, mr_str *out)
 {
     for (size_t i = 0; i < in.n; i += 3)
         MR_TRY(encode_group(in.p + i, MR_MIN(in.n - i, 3), *(bool *)ctx, out));
@@ -27,7 +27,7 @@ static mr_status *encode(void *ctx, mr_sv in, mr_str *out)
 
 static mr_status *init_encode(mr_make *m, void *p) { return mr_node_get_bool(m->node, "pad", p); }
 
-static mr_status *run_encode(mr_run *r) { return mr_map_strings(r, encode, r->state); }
+static mr_status *run_encode(mr_run *r) { return mr_map_strings(r, encode_string, r->state); }
 
 MR_OP(EncodeBase64,
     .doc      = "strings as base64 for addresses of the web, with = at the end where pad says so",
@@ -44,7 +44,7 @@ MR_OP(EncodeBase64,
 
 /* ---- back ---- */
 
-static int digit(char c)
+static int digit_value(char c)
 {
     const char *at = c ? strchr(alphabet, c) : NULL;
     return at ? (int)(at - alphabet) : -1;
@@ -63,7 +63,7 @@ static mr_status *decode_group(const char *p, size_t n, mr_str *out)
     if (n < 2)
         return mr_invalid("Base64 string length cannot be 1 modulo 4.");
     for (size_t i = 0; i < 4; i++) {
-        int d = i < n ? digit(p[i]) : 0;
+        int d = i < n ? digit_value(p[i]) : 0;
         if (d < 0)
             return bad_character();
         v = v << 6 | (uint32_t)d;
@@ -74,7 +74,7 @@ static mr_status *decode_group(const char *p, size_t n, mr_str *out)
 }
 
 /* Padding may be there or not; where it is, it fills up to four. */
-static mr_status *decode(void *ctx, mr_sv in, mr_str *out)
+static mr_status *decode_string(void *ctx, mr_sv in, mr_str *out)
 {
     (void)ctx;
     if (in.n > 0 && in.n % 4 == 0)
@@ -85,7 +85,7 @@ static mr_status *decode(void *ctx, mr_sv in, mr_str *out)
     return NULL;
 }
 
-static mr_status *run_decode(mr_run *r) { return mr_map_strings(r, decode, NULL); }
+static mr_status *run_decode(mr_run *r) { return mr_map_strings(r, decode_string, NULL); }
 
 MR_OP(DecodeBase64,
     .doc      = "strings that were base64 for addresses of the web, padded or not",

@@ -126,7 +126,7 @@ void mr_encoding_close(mr_encoding *e)
 
 /* ---- decoding ---- */
 
-static uint32_t unit(const char *p, int bytes, bool little)
+static uint32_t read_unit(const char *p, int bytes, bool little)
 {
     uint32_t v = 0;
     for (int i = 0; i < bytes; i++)
@@ -145,36 +145,36 @@ static size_t read_mark(mr_decoder *d, const char *p, size_t n)
     if (!d->of->marked || n < (size_t)bytes)
         return 0;
     for (int little = 0; little < 2; little++)
-        if (unit(p, bytes, little) == 0xfeff) {
+        if (read_unit(p, bytes, little) == 0xfeff) {
             d->little = little;
             return (size_t)bytes;
         }
     return 0;
 }
 
-static size_t next16(const mr_decoder *d, const char *p, size_t n, uint32_t *c)
+static size_t next_utf16(const mr_decoder *d, const char *p, size_t n, uint32_t *c)
 {
     if (n < 2)
         return n;
-    uint32_t a = unit(p, 2, d->little), b;
+    uint32_t a = read_unit(p, 2, d->little), b;
     if (a < 0xd800 || a > 0xdfff) {
         *c = a;
         return 2;
     }
     if (a > 0xdbff || n < 4) /* the second half alone, or no second half */
         return a > 0xdbff ? 2 : n;
-    b = unit(p + 2, 2, d->little);
+    b = read_unit(p + 2, 2, d->little);
     if (b < 0xdc00 || b > 0xdfff)
         return 2;
     *c = 0x10000 + ((a & 0x3ff) << 10 | (b & 0x3ff));
     return 4;
 }
 
-static size_t next32(const mr_decoder *d, const char *p, size_t n, uint32_t *c)
+static size_t next_utf32(const mr_decoder *d, const char *p, size_t n, uint32_t *c)
 {
     if (n < 4)
         return n;
-    uint32_t v = unit(p, 4, d->little);
+    uint32_t v = read_unit(p, 4, d->little);
     if (mr_code_valid(v))
         *c = v;
     return 4;
@@ -204,7 +204,7 @@ static size_t decode_next(mr_decoder *d, const char *p, size_t n, uint32_t *c)
         *c = MR_MARK;
         return mark;
     }
-    return d->of->form == UTF16 ? next16(d, p, n, c) : next32(d, p, n, c);
+    return d->of->form == UTF16 ? next_utf16(d, p, n, c) : next_utf32(d, p, n, c);
 }
 
 /* ---- encoding ---- */
@@ -214,7 +214,7 @@ mr_output_encoding mr_output_encoding_of(mr_sv name)
     return mr_sv_is(name, "UTF-8") ? MR_UTF8 : mr_sv_is(name, "UTF-16-BE") ? MR_UTF16_BE : MR_UTF32_BE;
 }
 
-static size_t put16(uint32_t c, char *out)
+static size_t put_utf16(uint32_t c, char *out)
 {
     out[0] = (char)(c >> 8);
     out[1] = (char)c;
@@ -229,13 +229,13 @@ mr_status *mr_encode_code(mr_output_encoding e, uint32_t c, mr_str *out)
     if (e == MR_UTF8) {
         n = mr_utf8_put(c, text);
     } else if (e == MR_UTF32_BE) {
-        n = put16(c >> 16, text);
-        n += put16(c & 0xffff, text + n);
+        n = put_utf16(c >> 16, text);
+        n += put_utf16(c & 0xffff, text + n);
     } else if (c < 0x10000) {
-        n = put16(c, text);
+        n = put_utf16(c, text);
     } else {
-        n = put16(0xd800 | (c - 0x10000) >> 10, text);
-        n += put16(0xdc00 | ((c - 0x10000) & 0x3ff), text + n);
+        n = put_utf16(0xd800 | (c - 0x10000) >> 10, text);
+        n += put_utf16(0xdc00 | ((c - 0x10000) & 0x3ff), text + n);
     }
     return mr_string_add(out, text, n);
 }

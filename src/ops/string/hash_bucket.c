@@ -131,7 +131,7 @@ MR_OP(_TensorToHashBucketFast,
 
 /* ---- Fingerprint ---- */
 
-static void put64(uint8_t *p, uint64_t v)
+static void put_uint64(uint8_t *p, uint64_t v)
 {
     for (int i = 0; i < 8; i++)
         p[i] = (uint8_t)(v >> 8 * i);
@@ -142,12 +142,12 @@ static void fingerprint_strings(const mr_tensor *in, int64_t row, int64_t per_ro
                                 uint8_t *out)
 {
     if (in->rank == 1) {
-        put64(out, mr_fingerprint64(mr_tensor_str_at(in, row)));
+        put_uint64(out, mr_fingerprint64(mr_tensor_str_at(in, row)));
         return;
     }
     for (int64_t k = 0; k < per_row; k++)
-        put64(scratch + 8 * k, mr_fingerprint64(mr_tensor_str_at(in, row * per_row + k)));
-    put64(out, mr_fingerprint64((mr_sv){(const char *)scratch, (size_t)per_row * 8}));
+        put_uint64(scratch + 8 * k, mr_fingerprint64(mr_tensor_str_at(in, row * per_row + k)));
+    put_uint64(out, mr_fingerprint64((mr_sv){(const char *)scratch, (size_t)per_row * 8}));
 }
 
 static mr_status *fingerprint_rows(const mr_tensor *in, int64_t rows, mr_tensor *out)
@@ -164,7 +164,7 @@ static mr_status *fingerprint_rows(const mr_tensor *in, int64_t rows, mr_tensor 
     }
     size_t bytes = (size_t)per_row * mr_dtype_size(in->dtype);
     for (int64_t i = 0; i < rows; i++)
-        put64(to + 8 * i, mr_fingerprint64((mr_sv){(char *)in->data + (size_t)i * bytes, bytes}));
+        put_uint64(to + 8 * i, mr_fingerprint64((mr_sv){(char *)in->data + (size_t)i * bytes, bytes}));
     return NULL;
 }
 

@@ -10,7 +10,7 @@ typedef struct pair {
 
 static const uint64_t k0 = 0xc3a5c85c97cb3127u, k1 = 0xb492b66fbe98f273u, k2 = 0x9ae16a3b2f90404fu;
 
-static uint64_t get64(const char *p)
+static uint64_t load_uint64(const char *p)
 {
     uint64_t v;
     memcpy(&v, p, 8);
@@ -20,7 +20,7 @@ static uint64_t get64(const char *p)
     return v;
 }
 
-static uint64_t get32(const char *p)
+static uint64_t load_uint32(const char *p)
 {
     uint32_t v;
     memcpy(&v, p, 4);
@@ -31,13 +31,13 @@ static uint64_t get32(const char *p)
 }
 
 /* To the right, 0 < by < 64. */
-static uint64_t turn(uint64_t v, int by) { return v >> by | v << (64 - by); }
+static uint64_t rotate_right(uint64_t v, int by) { return v >> by | v << (64 - by); }
 
 static uint64_t shift_mix(uint64_t v) { return v ^ v >> 47; }
 
 /* ---- FarmHash, one way for each length ---- */
 
-static uint64_t mix(uint64_t u, uint64_t v, uint64_t mul)
+static uint64_t mix_words(uint64_t u, uint64_t v, uint64_t mul)
 {
     uint64_t a = shift_mix((u ^ v) * mul);
     return shift_mix((v ^ a) * mul) * mul;
@@ -47,11 +47,11 @@ static uint64_t up_to_16(const char *s, size_t n)
 {
     uint64_t mul = k2 + n * 2;
     if (n >= 8) {
-        uint64_t a = get64(s) + k2, b = get64(s + n - 8);
-        return mix(turn(b, 37) * mul + a, (turn(a, 25) + b) * mul, mul);
+        uint64_t a = load_uint64(s) + k2, b = load_uint64(s + n - 8);
+        return mix_words(rotate_right(b, 37) * mul + a, (rotate_right(a, 25) + b) * mul, mul);
     }
     if (n >= 4)
-        return mix(n + (get32(s) << 3), get32(s + n - 4), mul);
+        return mix_words(n + (load_uint32(s) << 3), load_uint32(s + n - 4), mul);
     if (n == 0)
         return k2;
     uint64_t a = (uint8_t)s[0], b = (uint8_t)s[n >> 1], c = (uint8_t)s[n - 1];
@@ -61,31 +61,31 @@ static uint64_t up_to_16(const char *s, size_t n)
 static uint64_t up_to_32(const char *s, size_t n)
 {
     uint64_t mul = k2 + n * 2;
-    uint64_t a = get64(s) * k1, b = get64(s + 8);
-    uint64_t c = get64(s + n - 8) * mul, d = get64(s + n - 16) * k2;
-    return mix(turn(a + b, 43) + turn(c, 30) + d, a + turn(b + k2, 18) + c, mul);
+    uint64_t a = load_uint64(s) * k1, b = load_uint64(s + 8);
+    uint64_t c = load_uint64(s + n - 8) * mul, d = load_uint64(s + n - 16) * k2;
+    return mix_words(rotate_right(a + b, 43) + rotate_right(c, 30) + d, a + rotate_right(b + k2, 18) + c, mul);
 }
 
 static uint64_t up_to_64(const char *s, size_t n)
 {
     uint64_t mul = k2 + n * 2;
-    uint64_t a = get64(s) * k2, b = get64(s + 8);
-    uint64_t c = get64(s + n - 8) * mul, d = get64(s + n - 16) * k2;
-    uint64_t y = turn(a + b, 43) + turn(c, 30) + d;
-    uint64_t z = mix(y, a + turn(b + k2, 18) + c, mul);
-    uint64_t e = get64(s + 16) * mul, f = get64(s + 24);
-    uint64_t g = (y + get64(s + n - 32)) * mul, h = (z + get64(s + n - 24)) * mul;
-    return mix(turn(e + f, 43) + turn(g, 30) + h, e + turn(f + a, 18) + g, mul);
+    uint64_t a = load_uint64(s) * k2, b = load_uint64(s + 8);
+    uint64_t c = load_uint64(s + n - 8) * mul, d = load_uint64(s + n - 16) * k2;
+    uint64_t y = rotate_right(a + b, 43) + rotate_right(c, 30) + d;
+    uint64_t z = mix_words(y, a + rotate_right(b + k2, 18) + c, mul);
+    uint64_t e = load_uint64(s + 16) * mul, f = load_uint64(s + 24);
+    uint64_t g = (y + load_uint64(s + n - 32)) * mul, h = (z + load_uint64(s + n - 24)) * mul;
+    return mix_words(rotate_right(e + f, 43) + rotate_right(g, 30) + h, e + rotate_right(f + a, 18) + g, mul);
 }
 
-static pair weak32(const char *s, uint64_t a, uint64_t b)
+static pair weak_hash_32(const char *s, uint64_t a, uint64_t b)
 {
-    uint64_t w = get64(s), x = get64(s + 8), y = get64(s + 16), z = get64(s + 24);
+    uint64_t w = load_uint64(s), x = load_uint64(s + 8), y = load_uint64(s + 16), z = load_uint64(s + 24);
     a += w;
-    b = turn(b + a + z, 21);
+    b = rotate_right(b + a + z, 21);
     uint64_t c = a;
     a += x + y;
-    b += turn(a, 44);
+    b += rotate_right(a, 44);
     return (pair){a + z, b + c};
 }
 
@@ -97,13 +97,13 @@ typedef struct farm {
 /* 64 bytes at s; the last round has a multiplier of its own and takes some parts nine times. */
 static void farm_round(farm *f, const char *s, uint64_t mul, uint64_t times)
 {
-    f->x = turn(f->x + f->y + f->v.a + get64(s + 8), 37) * mul;
-    f->y = turn(f->y + f->v.b + get64(s + 48), 42) * mul;
+    f->x = rotate_right(f->x + f->y + f->v.a + load_uint64(s + 8), 37) * mul;
+    f->y = rotate_right(f->y + f->v.b + load_uint64(s + 48), 42) * mul;
     f->x ^= f->w.b * times;
-    f->y += f->v.a * times + get64(s + 40);
-    f->z = turn(f->z + f->w.a, 33) * mul;
-    f->v = weak32(s, f->v.b * mul, f->x + f->w.a);
-    f->w = weak32(s + 32, f->z + f->w.b, f->y + get64(s + 16));
+    f->y += f->v.a * times + load_uint64(s + 40);
+    f->z = rotate_right(f->z + f->w.a, 33) * mul;
+    f->v = weak_hash_32(s, f->v.b * mul, f->x + f->w.a);
+    f->w = weak_hash_32(s + 32, f->z + f->w.b, f->y + load_uint64(s + 16));
     uint64_t t = f->z;
     f->z = f->x;
     f->x = t;
@@ -115,7 +115,7 @@ static uint64_t over_64(const char *s, size_t n)
     farm f = {.x = seed, .y = seed * k1 + 113};
     const char *end = s + (n - 1) / 64 * 64, *last = end + ((n - 1) & 63) - 63;
     f.z = shift_mix(f.y * k2 + 113) * k2;
-    f.x = f.x * k2 + get64(s);
+    f.x = f.x * k2 + load_uint64(s);
     for (; s != end; s += 64)
         farm_round(&f, s, k1, 1);
     uint64_t mul = k1 + ((f.z & 0xff) << 1);
@@ -123,8 +123,8 @@ static uint64_t over_64(const char *s, size_t n)
     f.v.a += f.w.a;
     f.w.a += f.v.a;
     farm_round(&f, last, mul, 9);
-    return mix(mix(f.v.a, f.w.a, mul) + shift_mix(f.y) * k0 + f.z, mix(f.v.b, f.w.b, mul) + f.x,
-               mul);
+    return mix_words(mix_words(f.v.a, f.w.a, mul) + shift_mix(f.y) * k0 + f.z, mix_words(f.v.b, f.w.b, mul) + f.x,
+                     mul);
 }
 
 uint64_t mr_fingerprint64(mr_sv s)

@@ -56,8 +56,8 @@ static mr_status *read_axes(const mr_tensor *in, const mr_tensor *t, axes *a)
 }
 
 /* Element i of those that dims and strides span, the last dimension running fastest. */
-static int64_t offset(int64_t i, int n, const int *dims_of, const mr_tensor *in, const axes *a,
-                      bool first_fastest)
+static int64_t element_offset(int64_t i, int n, const int *dims_of, const mr_tensor *in, const axes *a,
+                              bool first_fastest)
 {
     int64_t at = 0;
     for (int k = 0; k < n; k++) {
@@ -73,7 +73,7 @@ static mr_status *join_one(const mr_tensor *in, const axes *a, int64_t base, int
 {
     mr_str_clear(s);
     for (int64_t k = 0; k < n; k++) {
-        mr_sv part = mr_tensor_str_at(in, base + offset(k, a->n, a->order, in, a, true));
+        mr_sv part = mr_tensor_str_at(in, base + element_offset(k, a->n, a->order, in, a, true));
         if (k > 0)
             MR_TRY(mr_string_add(s, separator.p, separator.n));
         MR_TRY(mr_string_add(s, part.p, part.n));
@@ -81,7 +81,7 @@ static mr_status *join_one(const mr_tensor *in, const axes *a, int64_t base, int
     return NULL;
 }
 
-static mr_status *reduce(mr_run *r, const mr_tensor *in, const axes *a)
+static mr_status *run_reduce(mr_run *r, const mr_tensor *in, const axes *a)
 {
     const joining *j = r->state;
     mr_shape shape = {0};
@@ -100,7 +100,7 @@ static mr_status *reduce(mr_run *r, const mr_tensor *in, const axes *a)
     }
     MR_TRY(mr_run_output(r, 0, shape.rank, shape.dims, &out));
     for (int64_t i = 0; i < out->n; i++) {
-        MR_GO(join_one(in, a, offset(i, n_kept, kept, in, a, false), count,
+        MR_GO(join_one(in, a, element_offset(i, n_kept, kept, in, a, false), count,
                        mr_str_view(&j->separator), &s));
         MR_GO(mr_tensor_set_str(out, i, mr_str_view(&s)));
     }
@@ -120,7 +120,7 @@ static mr_status *run_reduce_join(mr_run *r)
         mr_run_pass(r, 0, 0);
         return NULL;
     }
-    return reduce(r, mr_in(r, 0), &a);
+    return run_reduce(r, mr_in(r, 0), &a);
 }
 
 MR_OP(ReduceJoin,

@@ -184,7 +184,7 @@ typedef struct replacing {
     bool all;
 } replacing;
 
-static mr_status *replace(void *ctx, mr_sv in, mr_str *out)
+static mr_status *replace_matches(void *ctx, mr_sv in, mr_str *out)
 {
     const replacing *x = ctx;
     return mr_regex_replace(x->re, in, x->rewrite, x->all, out);
@@ -198,7 +198,7 @@ static mr_status *run_replace(mr_run *r)
         return mr_invalid("Rewrite must be scalar, but received %s", MR_TENSOR_SHAPE(rewrite));
     MR_TRY(pattern_of(r, &s));
     replacing x = {s->re, mr_tensor_str_at(rewrite, 0), ((matching *)r->state)->all};
-    mr_status *st = mr_map_strings(r, replace, &x);
+    mr_status *st = mr_map_strings(r, replace_matches, &x);
     drop_regex(s);
     return st;
 }
@@ -207,7 +207,7 @@ static mr_status *run_static_replace(mr_run *r)
 {
     const matching *m = r->state;
     replacing x = {m->last->re, mr_str_view(&m->rewrite), m->all};
-    return mr_map_strings(r, replace, &x);
+    return mr_map_strings(r, replace_matches, &x);
 }
 
 static mr_status *replace_shape(mr_infer *c)

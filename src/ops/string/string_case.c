@@ -84,18 +84,18 @@ static mr_status *change_chars(mr_sv in, mapping map, mr_str *out)
     return NULL;
 }
 
-static mr_status *lower(void *ctx, mr_sv in, mr_str *out)
+static mr_status *lower_case(void *ctx, mr_sv in, mr_str *out)
 {
     return *(bool *)ctx ? change_chars(in, mr_unicode_lower, out) : change_bytes(in, 'A', out);
 }
 
-static mr_status *upper(void *ctx, mr_sv in, mr_str *out)
+static mr_status *upper_case(void *ctx, mr_sv in, mr_str *out)
 {
     return *(bool *)ctx ? change_chars(in, mr_unicode_upper, out) : change_bytes(in, 'a', out);
 }
 
-static mr_status *run_lower(mr_run *r) { return mr_map_strings(r, lower, r->state); }
-static mr_status *run_upper(mr_run *r) { return mr_map_strings(r, upper, r->state); }
+static mr_status *run_lower(mr_run *r) { return mr_map_strings(r, lower_case, r->state); }
+static mr_status *run_upper(mr_run *r) { return mr_map_strings(r, upper_case, r->state); }
 
 #define CHANGE(kernel)                                                              \
     .sig = "input: string -> output: string", .attrs = "encoding: string = ''",      \
@@ -126,7 +126,7 @@ MR_OP(StringUpper,
 
 static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-static mr_status *strip(void *ctx, mr_sv in, mr_str *out)
+static mr_status *strip_spaces(void *ctx, mr_sv in, mr_str *out)
 {
     (void)ctx;
     size_t from = 0;
@@ -137,7 +137,7 @@ static mr_status *strip(void *ctx, mr_sv in, mr_str *out)
     return mr_string_add(out, in.p + from, in.n - from);
 }
 
-static mr_status *run_strip(mr_run *r) { return mr_map_strings(r, strip, NULL); }
+static mr_status *run_strip(mr_run *r) { return mr_map_strings(r, strip_spaces, NULL); }
 
 MR_OP(StringStrip,
     .doc      = "without the white space at both ends",

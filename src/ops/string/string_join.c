@@ -20,7 +20,7 @@ static mr_status *joined_shape(mr_run *r, const mr_tensor **out)
 }
 
 /* Element i of the result, into s. */
-static bool join(const mr_run *r, int64_t i, mr_sv separator, mr_str *s)
+static bool join_element(const mr_run *r, int64_t i, mr_sv separator, mr_str *s)
 {
     mr_str_clear(s);
     for (int k = 0; k < r->n_in; k++) {
@@ -45,7 +45,7 @@ static mr_status *run_join(mr_run *r)
     MR_TRY(mr_node_get_str(r->node, "separator", &separator));
     MR_TRY(mr_run_output(r, 0, like ? like->rank : 0, like ? like->dims : NULL, &out));
     for (int64_t i = 0; i < out->n && !st; i++)
-        st = join(r, i, separator, &s)
+        st = join_element(r, i, separator, &s)
                  ? mr_tensor_set_str(out, i, mr_str_view(&s))
                  : mr_error(MR_RESOURCE_EXHAUSTED, "no memory to join strings");
     mr_str_deinit(&s);

@@ -55,7 +55,7 @@ static void deinit_grams(void *p)
 }
 
 /* More padding than words of the n-gram is of no use to it. */
-static int64_t padding(const grams *g, int64_t width)
+static int64_t padding_of(const grams *g, int64_t width)
 {
     return MR_MIN(g->pad_width < 0 ? width - 1 : g->pad_width, width - 1);
 }
@@ -64,7 +64,7 @@ static int64_t padding(const grams *g, int64_t width)
 static bool count_grams(const grams *g, int64_t n, int64_t width, int64_t *out)
 {
     int64_t pad, all;
-    if (!mr_i64_mul(padding(g, width), 2, &pad) || !mr_i64_add(n, pad, &all))
+    if (!mr_i64_mul(padding_of(g, width), 2, &pad) || !mr_i64_add(n, pad, &all))
         return false;
     *out = all >= width ? all - width + 1 : 0;
     return true;
@@ -100,7 +100,7 @@ typedef struct row {
     int64_t from, n;
 } row;
 
-static mr_sv word(const grams *g, const row *w, int64_t i)
+static mr_sv word_at(const grams *g, const row *w, int64_t i)
 {
     return i < 0 ? mr_str_view(&g->left)
            : i >= w->n ? mr_str_view(&g->right)
@@ -112,7 +112,7 @@ static mr_status *join_words(const grams *g, const row *w, int64_t i, int64_t wi
 {
     mr_str_clear(s);
     for (int64_t k = 0; k < width; k++) {
-        mr_sv part = word(g, w, i + k);
+        mr_sv part = word_at(g, w, i + k);
         if (k > 0)
             MR_TRY(mr_string_add(s, g->separator.p, g->separator.n));
         MR_TRY(mr_string_add(s, part.p, part.n));
@@ -132,7 +132,7 @@ static mr_status *fill_row(const grams *g, const row *w, int64_t kept, mr_tensor
         if (!count_grams(g, w->n, width, &n))
             return mr_invalid("a row of %lld words has too many n-grams", (long long)w->n);
         for (int64_t k = 0; k < n; k++) {
-            MR_TRY(join_words(g, w, k - padding(g, width), width, s));
+            MR_TRY(join_words(g, w, k - padding_of(g, width), width, s));
             MR_TRY(mr_tensor_set_str(out, (*at)++, mr_str_view(s)));
         }
     }

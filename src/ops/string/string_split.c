@@ -58,7 +58,7 @@ static mr_status *give_words(mr_run *r, const words *w, int64_t rows)
 
 typedef mr_status *(*cut_fn)(words *w, mr_sv s, mr_sv sep, const void *state);
 
-static mr_status *split(mr_run *r, const char *sep_name, cut_fn cut)
+static mr_status *split_strings(mr_run *r, const char *sep_name, cut_fn cut)
 {
     const mr_tensor *in = mr_in(r, 0), *sep = mr_in(r, 1);
     words w = {0};
@@ -112,7 +112,7 @@ static mr_status *init_split(mr_make *m, void *p)
     return mr_node_get_bool(m->node, "skip_empty", p);
 }
 
-static mr_status *run_split(mr_run *r) { return split(r, "delimiter", cut_at_bytes); }
+static mr_status *run_split(mr_run *r) { return split_strings(r, "delimiter", cut_at_bytes); }
 
 MR_OP(StringSplit,
     .doc      = "the parts of each string between delimiters, of one byte each",
@@ -175,7 +175,7 @@ static mr_status *init_split_v2(mr_make *m, void *p)
     return mr_node_get_int(m->node, "maxsplit", p);
 }
 
-static mr_status *run_split_v2(mr_run *r) { return split(r, "sep", cut_at_string); }
+static mr_status *run_split_v2(mr_run *r) { return split_strings(r, "sep", cut_at_string); }
 
 MR_OP(StringSplitV2,
     .doc      = "the parts of each string between separators, as Python's split gives them",

@@ -6,7 +6,7 @@
 #include "ops/string/strings.h"
 
 /* Moves *at over n characters; false when the string ends before. */
-static bool forward(mr_sv s, int64_t n, size_t *at)
+static bool skip_chars(mr_sv s, int64_t n, size_t *at)
 {
     for (; n > 0 && *at < s.n; n--)
         do
@@ -15,7 +15,7 @@ static bool forward(mr_sv s, int64_t n, size_t *at)
     return n <= 0;
 }
 
-static bool back(mr_sv s, int64_t n, size_t *at)
+static bool skip_chars_back(mr_sv s, int64_t n, size_t *at)
 {
     for (; n > 0 && *at > 0; n--)
         do
@@ -28,10 +28,10 @@ static bool back(mr_sv s, int64_t n, size_t *at)
 static bool cut_chars(mr_sv s, int64_t pos, int64_t len, mr_sv *out)
 {
     size_t from = pos < 0 ? s.n : 0;
-    if (pos == INT64_MIN || !(pos < 0 ? back(s, -pos, &from) : forward(s, pos, &from)))
+    if (pos == INT64_MIN || !(pos < 0 ? skip_chars_back(s, -pos, &from) : skip_chars(s, pos, &from)))
         return false;
     size_t to = from;
-    forward(s, len, &to);
+    skip_chars(s, len, &to);
     *out = (mr_sv){s.p + from, to - from};
     return true;
 }
@@ -47,7 +47,7 @@ static bool cut_bytes(mr_sv s, int64_t pos, int64_t len, mr_sv *out)
     return true;
 }
 
-static mr_status *substr(const mr_run *r, int64_t i, int64_t k, int64_t m, mr_tensor *out)
+static mr_status *cut_element(const mr_run *r, int64_t i, int64_t k, int64_t m, mr_tensor *out)
 {
     bool chars = *(bool *)r->state;
     mr_sv s = mr_tensor_str_at(mr_in(r, 0), k), piece;
@@ -79,7 +79,7 @@ static mr_status *broadcast_substr(mr_run *r, const mr_shape *to, mr_tensor *out
             k += rest % to->dims[d] * a[d];
             m += rest % to->dims[d] * b[d];
         }
-        MR_TRY(substr(r, i, k, m, out));
+        MR_TRY(cut_element(r, i, k, m, out));
     }
     return NULL;
 }

@@ -45,9 +45,9 @@ static mr_status *init_transcode(mr_make *m, void *p)
     return read_input_encoding(m, p);
 }
 
-static void deinit(void *p) { mr_encoding_close(((state *)p)->from); }
+static void deinit_unicode(void *p) { mr_encoding_close(((state *)p)->from); }
 
-#define STATE(make) .state_bytes = sizeof(state), .init = make, .deinit = deinit, .flags = MR_NO_GRADIENT
+#define STATE(make) .state_bytes = sizeof(state), .init = make, .deinit = deinit_unicode, .flags = MR_NO_GRADIENT
 #define ERRORS \
     "errors: {'strict', 'replace', 'ignore'} = 'replace'; replacement_char: int = 65533; " \
     "replace_control_characters: bool = false"
@@ -67,14 +67,14 @@ static mr_status *put_code(void *ctx, uint32_t c, size_t at)
     return mr_encode_code(t->to, c, t->out);
 }
 
-static mr_status *transcode(void *ctx, mr_sv in, mr_str *out)
+static mr_status *transcode_string(void *ctx, mr_sv in, mr_str *out)
 {
     const state *s = ctx;
     target t = {s->to, out};
     return mr_decode_all(s->from, &s->errors, in, put_code, &t);
 }
 
-static mr_status *run_transcode(mr_run *r) { return mr_map_strings(r, transcode, r->state); }
+static mr_status *run_transcode(mr_run *r) { return mr_map_strings(r, transcode_string, r->state); }
 
 MR_OP(UnicodeTranscode,
     .doc      = "texts from one encoding in another",
