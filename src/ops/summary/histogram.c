@@ -49,7 +49,7 @@ static int bucket_of(const histogram *h, double v)
     return at;
 }
 
-static void add(histogram *h, double v)
+static void add_value(histogram *h, double v)
 {
     h->counts[bucket_of(h, v)]++;
     h->min = h->min > v ? v : h->min;
@@ -71,7 +71,7 @@ static mr_status *add_all(histogram *h, const mr_tensor *t, const char *node)
             if (!isfinite(block[i]))
                 return mr_invalid("%s in summary histogram for: %s",
                                   isnan(block[i]) ? "Nan" : "Infinity", node);
-            add(h, block[i]);
+            add_value(h, block[i]);
         }
     }
     return NULL;
@@ -97,7 +97,7 @@ static void put_number(mr_pb_writer *w, uint32_t field, double v)
         mr_pb_put_double(w, field, v);
 }
 
-static void encode(histogram *h, mr_pb_writer *w)
+static void encode_histogram(histogram *h, mr_pb_writer *w)
 {
     size_t mark = mr_pb_begin(w, MR_SUMMARY_HISTO), n = drop_empty(h);
     put_number(w, 1, h->min);
@@ -115,7 +115,7 @@ mr_status *mr_summary_put_histogram(mr_pb_writer *w, const mr_tensor *t, const c
     histogram h;
     histogram_init(&h);
     MR_TRY(add_all(&h, t, name));
-    encode(&h, w);
+    encode_histogram(&h, w);
     return NULL;
 }
 

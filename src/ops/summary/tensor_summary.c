@@ -38,7 +38,7 @@ mr_status *mr_summary_check_metadata(mr_sv bytes)
     return st;
 }
 
-static mr_status *finish(mr_summary *s, size_t value, mr_status *st, mr_run *r)
+static mr_status *finish_summary(mr_summary *s, size_t value, mr_status *st, mr_run *r)
 {
     mr_pb_end(&s->w, value);
     if (!st)
@@ -54,7 +54,7 @@ static mr_status *tensor_summary(mr_run *r)
     size_t v = mr_summary_begin(&s, MR_SV(""));
     mr_pb_opt_bytes(&s.w, MR_SUMMARY_NODE_NAME, mr_sv_of(r->node->name));
     mr_status *st = mr_summary_put_tensor(&s.w, mr_in(r, 0));
-    return finish(&s, v, st, r);
+    return finish_summary(&s, v, st, r);
 }
 
 MR_OP(TensorSummary,
@@ -84,7 +84,7 @@ static mr_status *tensor_summary_v2(mr_run *r)
     size_t v = mr_summary_begin(&s, mr_tensor_str_at(tag, 0));
     mr_status *st = mr_summary_put_tensor(&s.w, mr_in(r, 1));
     mr_pb_put_bytes(&s.w, MR_SUMMARY_METADATA, mr_tensor_str_at(metadata, 0));
-    return finish(&s, v, st, r);
+    return finish_summary(&s, v, st, r);
 }
 
 MR_OP(TensorSummaryV2,

@@ -5,7 +5,7 @@
 #include "ops/summary/writer.h"
 
 /* Sends a Summary, which is freed; st: what went wrong while it was made. */
-static mr_status *send(mr_run *r, int64_t step, mr_summary *s, mr_status *st)
+static mr_status *send_summary(mr_run *r, int64_t step, mr_summary *s, mr_status *st)
 {
     mr_event_out e;
     if (!st)
@@ -28,7 +28,7 @@ static mr_status *write_images(mr_run *r)
     MR_TRY(mr_in_scalar_str(r, 2, "tag", &tag));
     mr_summary_init(&s);
     mr_status *st = mr_summary_put_images(&s, tag, mr_in(r, 3), *(const int64_t *)r->state, mr_in(r, 4));
-    return send(r, step, &s, st);
+    return send_summary(r, step, &s, st);
 }
 
 #define WRITER "w = SummaryWriter shared_name=\"w\"; "
@@ -59,7 +59,7 @@ static mr_status *write_sounds(mr_run *r)
     mr_summary_init(&s);
     mr_status *st = mr_summary_put_sounds(&s, tag, mr_in(r, 3), *(const int64_t *)r->state,
                                           *MR_DATA(const float, rate));
-    return send(r, step, &s, st);
+    return send_summary(r, step, &s, st);
 }
 
 MR_OP(WriteAudioSummary,
