@@ -147,7 +147,7 @@ int64_t mr_lookup_size(mr_lookup *t)
 
 /* ---- finding ---- */
 
-static uint64_t mix(uint64_t h)
+static uint64_t mix_hash(uint64_t h)
 {
     h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
     h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
@@ -162,7 +162,7 @@ static uint64_t hash_row(const mr_lookup *t, const mr_tensor *keys, int64_t i)
         for (int64_t e = 0; e < t->key_width; e++)
 {
             mr_sv word = mr_tensor_str_at(keys, i * t->key_width + e);
-            h = mix(h ^ mr_siphash(t->secret, word.p, word.n));
+            h = mix_hash(h ^ mr_siphash(t->secret, word.p, word.n));
         }
         return h;
     }
@@ -171,7 +171,7 @@ static uint64_t hash_row(const mr_lookup *t, const mr_tensor *keys, int64_t i)
         return mr_siphash(t->secret, p, bytes);
     v = 0;
     memcpy(&v, p, bytes);
-    return mix(mix(v ^ t->secret[0]) + t->secret[1]);
+    return mix_hash(mix_hash(v ^ t->secret[0]) + t->secret[1]);
 }
 
 /* The slot where row i of `keys` is, or where it belongs. */
@@ -561,8 +561,8 @@ out:
 
 /* ---- initialising ---- */
 
-static mr_status *different(const mr_lookup *t, const mr_tensor *keys, const mr_tensor *values,
-                            int64_t i, int64_t entry)
+static mr_status *different_value_error(const mr_lookup *t, const mr_tensor *keys, const mr_tensor *values,
+                                        int64_t i, int64_t entry)
 {
     mr_str text[3] = {{0}};
     const mr_tensor *from[3] = {keys, t->values, values};
@@ -603,7 +603,7 @@ static mr_status *add_once_locked(mr_lookup *t, const mr_tensor *keys, const mr_
         if (entry < 0)
             MR_TRY(put_locked(t, keys, values, i));
         else if (!same_value(t, entry, values, i))
-            return different(t, keys, values, i, entry);
+            return different_value_error(t, keys, values, i, entry);
     }
     return NULL;
 }

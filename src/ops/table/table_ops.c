@@ -218,7 +218,7 @@ static mr_status *check_types(const mr_run *r, const mr_lookup *t, int n_in, int
     return same ? NULL : mr_signature_mismatch(r, n_in, in, n_out, want_out);
 }
 
-static void drop(mr_lookup *t) { mr_object_unref((mr_object *)t); }
+static void unref_table(mr_lookup *t) { mr_object_unref((mr_object *)t); }
 
 static mr_status *run_find(mr_run *r)
 {
@@ -230,24 +230,24 @@ static mr_status *run_find(mr_run *r)
         st = mr_lookup_find(t, mr_run_allocator(r), mr_in(r, 1), mr_in(r, 2), &out);
     if (!st)
         mr_run_set(r, 0, out);
-    drop(t);
+    unref_table(t);
     return st;
 }
 
-static mr_status *change(mr_run *r,
-                         mr_status *(*fn)(mr_lookup *, const mr_tensor *, const mr_tensor *))
+static mr_status *change_table(mr_run *r,
+                               mr_status *(*fn)(mr_lookup *, const mr_tensor *, const mr_tensor *))
 {
     mr_lookup *t;
     MR_TRY(mr_lookup_of(r, &t));
     mr_status *st = check_types(r, t, 3, 0, false);
     if (!st)
         st = fn(t, mr_in(r, 1), mr_in(r, 2));
-    drop(t);
+    unref_table(t);
     return st;
 }
 
-static mr_status *run_insert(mr_run *r) { return change(r, mr_lookup_insert); }
-static mr_status *run_import(mr_run *r) { return change(r, mr_lookup_import); }
+static mr_status *run_insert(mr_run *r) { return change_table(r, mr_lookup_insert); }
+static mr_status *run_import(mr_run *r) { return change_table(r, mr_lookup_import); }
 
 static mr_status *run_remove(mr_run *r)
 {
@@ -256,7 +256,7 @@ static mr_status *run_remove(mr_run *r)
     mr_status *st = check_types(r, t, 2, 0, false);
     if (!st)
         st = mr_lookup_remove(t, mr_in(r, 1));
-    drop(t);
+    unref_table(t);
     return st;
 }
 
@@ -268,7 +268,7 @@ static mr_status *run_size(mr_run *r)
     mr_status *st = mr_run_output(r, 0, 0, NULL, &out);
     if (!st)
         *MR_DATA(int64_t, out) = mr_lookup_size(t);
-    drop(t);
+    unref_table(t);
     return st;
 }
 
@@ -284,7 +284,7 @@ static mr_status *run_export(mr_run *r)
         mr_run_set(r, 0, keys);
         mr_run_set(r, 1, values);
     }
-    drop(t);
+    unref_table(t);
     return st;
 }
 
@@ -309,7 +309,7 @@ static mr_status *run_initialize(mr_run *r)
         st = check_vectors(r);
     if (!st)
         st = mr_lookup_initialize_with(t, mr_in(r, 1), mr_in(r, 2));
-    drop(t);
+    unref_table(t);
     return st;
 }
 
