@@ -7,7 +7,7 @@
 
 #define PIXEL_NS 0.15
 
-enum { BLOCK = 256 }; /* channels whose shares are kept at a time */
+enum { BLOCK = 256 }; /* channels per pass of the gradient, so that their shares fit a local array */
 
 #define MR_TYPED_FILE "ops/nn/avg_pool.c"
 #include "ops/nn/each_wide.h"
@@ -58,7 +58,7 @@ out:
     return st;
 }
 
-/* The geometry from the image's dims, which input 0 holds. */
+/* Resolves the geometry from the dims of the image, which input 0 of a gradient op holds as a vector. */
 static mr_status *resolve_sizes(const mr_run *r, mr_shape *image, mr_conv *out)
 {
     const mr_window *w = r->state;
@@ -264,7 +264,7 @@ MR_INLINE void FN(window_spread)(const mr_conv *c, FN(window) w, const T *g, int
     }
 }
 
-/* Zeroes rows from..to of the image and tells how many are zeroed now. */
+/* Zeroes rows from..to of the image and returns how many rows are zero now. */
 MR_INLINE int64_t FN(zero_rows)(const mr_conv *c, T *image, int64_t from, int64_t to,
                                 int64_t channels)
 {

@@ -7,7 +7,7 @@
 
 mr_status *mr_avg_pool_kernel(mr_run *r);
 mr_status *mr_avg_pool_grad_kernel(mr_run *r); /* the image's dims as a vector, gradient */
-/* mr_pool2d_init and mr_pool3d_init for pools that know no windows along channels. */
+/* mr_pool2d_init and mr_pool3d_init, which also reject windows along channels. */
 mr_status *mr_avg_pool2d_init(mr_make *m, void *state);
 mr_status *mr_avg_pool3d_init(mr_make *m, void *state);
 /* The output's shape is the value of input 0. */

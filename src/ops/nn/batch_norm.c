@@ -1,10 +1,11 @@
 /* ops/nn/batch_norm.c -- FusedBatchNorm in its three versions.
  *
- * Training takes mean and variance of each channel from the batch; else they are given.  Outputs as
- * on TensorFlow's CPU: batch_variance is corrected for the degree of freedom that the mean takes (m
- * / (m - 1)), reserve_space_2 is not; the third reserve is nothing.  epsilon stands under the root.
+ * In training, the mean and variance of each channel come from the batch; otherwise they are inputs.
+ * The outputs are those of TensorFlow's CPU kernels: batch_variance is corrected for the degree of
+ * freedom that the mean takes (m / (m - 1)), reserve_space_2 is not, and the third reserve is a zero
+ * scalar.  epsilon is added to the variance under the square root.
  *
- * All is computed in float; x may be of 16 bits. */
+ * All arithmetic is in float, also for 16-bit x. */
 #include "ops/nn/batch_norm.h"
 
 #include "base/memory.h"
@@ -98,7 +99,8 @@ static mr_status *open_operands(pass *p, int64_t channels)
     return NULL;
 }
 
-/* Mean and variance of the batch, to the reserves. */
+/* Stores the mean and variance of the batch in the reserve outputs.  The variance is summed around the
+ * mean in a second pass, because E[x^2] - E[x]^2 would lose all digits for a large mean. */
 static mr_status *measure_batch(pass *p)
 {
     int64_t channels = p->c.channels;
@@ -114,7 +116,8 @@ static mr_status *measure_batch(pass *p)
     return NULL;
 }
 
-/* What the batch adds to the running mean and variance. */
+/* Blends the batch's mean and variance into the running ones with weight `factor`.  A factor of 1 ignores
+ * the running values, which may then be empty. */
 static void update_running_stats(pass *p)
 {
     double m = (double)(p->c.batch * p->c.pixels), bessel = m / fmax(m - 1, 1);
@@ -155,7 +158,7 @@ static void normalise_batch(pass *p)
 static mr_status *compute_norm(pass *p, int64_t channels)
 {
     mr_run *r = p->r;
-    if (p->s->training && mr_in(r, X)->n == 0) { /* the mean of nothing */
+    if (p->s->training && mr_in(r, X)->n == 0) { /* an empty batch has no mean */
         for (int i = BATCH_MEAN; i < N_OUT; i++)
             for (int64_t k = 0; k < channels; k++)
                 output_data(p, i)[k] = NAN;
@@ -228,12 +231,12 @@ static mr_status *infer_batch_norm(mr_infer *c)
     MR_TRY(mr_norm_infer(c, c->in[X], SCALE, training ? OFFSET : VARIANCE, &c->out[Y], &vector));
     for (int i = BATCH_MEAN; i < N_OUT; i++)
         c->out[i] = vector;
-    return NULL; /* the third reserve of V3 differs from device to device */
+    return NULL; /* V3's third reserve stays unknown: its shape depends on the device */
 }
 
 /* ---- gradients: of y alone; the other outputs are statistics ---- */
 
-/* The gradient ops know vectors of float only. */
+/* Casts v: the gradient ops take only float vectors. */
 static mr_out cast_to(mr_grad *g, mr_dtype to, mr_out v)
 {
     if (!mr_scope_ok(g->s) || mr_dtype_base(mr_out_type(v)) == to)

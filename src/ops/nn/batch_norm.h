@@ -1,4 +1,4 @@
-/* ops/nn/batch_norm.h -- what FusedBatchNorm and its gradient have in common. */
+/* ops/nn/batch_norm.h -- state, checks and shape functions that FusedBatchNorm and its gradient share. */
 #ifndef MR_OPS_NN_BATCH_NORM_H
 #define MR_OPS_NN_BATCH_NORM_H
 
@@ -10,7 +10,7 @@
 /* State of a kernel. */
 typedef struct mr_norm {
     mr_layout layout;
-    float epsilon, factor; /* factor: of the new mean and variance in the running ones */
+    float epsilon, factor; /* factor: weight of the batch's mean and variance in the running ones */
     bool training;
 } mr_norm;
 mr_status *mr_norm_init(mr_make *m, void *state);

@@ -1,7 +1,7 @@
 /* ops/nn/batch_norm_grad.c -- the gradients of FusedBatchNorm.
  *
- * Examples in training are not compared with differences: there mean and variance belong to x, and
- * cannot be held while x moves (batch_norm_test.c moves all three). */
+ * The examples in training are not checked against finite differences: mean and variance depend on x
+ * there, and an example cannot recompute them when x changes (batch_norm_test.c changes all three). */
 #include "ops/nn/batch_norm.h"
 
 #include "base/memory.h"
@@ -56,7 +56,7 @@ static mr_status *back_open(back *b, int64_t *channels)
 /* With i = 1 / sqrt(variance + epsilon) and sums over the m elements of a channel:
  *     doffset = sum(dy)     dscale = i sum(dy (x - mean))
  *     dx = scale i (dy - sum(dy) / m - (x - mean) i^2 sum(dy (x - mean)) / m)
- * Where mean and variance were given, dx is scale i dy alone. */
+ * If mean and variance are inputs, dx is just scale i dy. */
 static void back_numbers(back *b)
 {
     const double *sums = b->sums->data;

@@ -4,27 +4,28 @@
  *
  *     dx = scale i (dy - mean(dy) - n mean(dy n))     dscale = sum(dy n)     doffset = sum(dy)
  *
- * Let A, B, C be what arrives at these three.  dx is symmetric in dy, so
+ * Let A, B, C be the incoming gradients of these three.  dx is linear and symmetric in dy, so
  *
  *     by dy       scale i (A - mean(A) - n mean(A n)) + B n + C
  *     by scale    sum(A i (dy - mean(dy) - n mean(dy n)))
  *
- * In training mean and variance are those of x itself, and x acts through n and through i:
+ * In training, mean and variance are those of x itself, so x acts through n and through i:
  *
  *     by x        i (h - mean(h) - n mean(h n)) - scale i^2 (mean(A dy) - mean(A) mean(dy) - p q) n
  *     with        p = mean(A n), q = mean(dy n), h = B dy - scale i (A q + dy p)
  *
- * With given mean and variance all that is in brackets behind dy, A and h is left out, and h is B
- * dy. The statistics get no gradient, as in TensorFlow: what x does to them is counted above. */
+ * If mean and variance are inputs, the terms after dy, A and h inside the parentheses are left out,
+ * and h is B dy. The statistics get no gradient, as in TensorFlow: the formulas above already include
+ * their dependence on x. */
 #include "ops/nn/batch_norm.h"
 
 typedef struct second {
     mr_grad *g;
     mr_scope *s;
     bool training;
-    mr_out axes;            /* all but that of the channels */
-    mr_out spread;          /* the shape that lets a vector of the channels broadcast against x */
-    mr_out dy, n, i, scale; /* float; vectors spread */
+    mr_out axes;            /* all axes except the channels */
+    mr_out spread;          /* the shape in which a vector of channels broadcasts against x */
+    mr_out dy, n, i, scale; /* float; vectors are reshaped to `spread` */
 } second;
 
 static mr_out emit_mul(const second *z, mr_out a, mr_out b) { return mr_emit(z->s, "Mul", a, b); }
@@ -49,7 +50,7 @@ static mr_out spread_vector(const second *z, mr_out vector)
     return mr_emit(z->s, "Reshape", cast_to(z, MR_FLOAT, vector), z->spread);
 }
 
-/* v without its part along 1 and n. */
+/* In training: v minus its projections on the constant 1 and on n, per channel.  Otherwise v itself. */
 static mr_out remove_projections(const second *z, mr_out v)
 {
     if (!z->training)
@@ -69,8 +70,9 @@ static void fixed_axes(second *z, int rank, int channel)
     z->spread = mr_const_vec_i32(z->s, rank, shape);
 }
 
-/* The same for a rank that only the step knows: the letters of the layout do not tell it, the ops
- * take 4 or 5 dimensions with either.  A vector broadcasts against the last dimension as it is. */
+/* The same for a rank that is known only when the step runs: data_format does not determine it, because
+ * the ops take 4 or 5 dimensions with either layout.  A plain vector broadcasts against the last
+ * dimension. */
 static void found_axes(second *z, mr_out x, bool channels_first)
 {
     mr_scope *s = z->s;
@@ -114,7 +116,7 @@ static void second_init(second *z, mr_grad *g)
     z->n = emit_mul(z, emit_sub(z, x, spread_vector(z, mr_xi(g, 3))), z->i);
 }
 
-/* What x does through i in dx, and through n: see above. */
+/* The gradient by x; see the formula at the head of the file. */
 static mr_out by_x(const second *z, mr_out a, mr_out b)
 {
     mr_out h = emit_mul(z, b, z->dy), steep = emit_mul(z, z->scale, z->i);

@@ -1,6 +1,6 @@
-/* ops/nn/batch_norm_test.c -- the gradient of FusedBatchNorm in training against differences of y
- * alone (its other outputs are statistics, which the examples' check would differentiate too), and
- * its sums. */
+/* ops/nn/batch_norm_test.c -- the gradient of FusedBatchNorm in training against finite differences of
+ * y alone (the check of the examples would also differentiate the other outputs, which are statistics),
+ * and the accuracy of its sums. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/kernel_fixture.h"
@@ -100,11 +100,11 @@ MR_TEST(batch_norm_gradient_agrees_with_differences_channels_first)
 
 /* ---- second derivatives ---- */
 
-typedef struct twice { /* FusedBatchNormGrad of what FusedBatchNorm saved, and its gradients */
+typedef struct twice { /* FusedBatchNormGrad on the reserves of FusedBatchNorm, and its gradients */
     mr_graph *graph;
     mr_scope s;
     mr_device *device;
-    mr_out in[3], out[3], d[3]; /* dy, x, scale; what they give; what arrives at them */
+    mr_out in[3], out[3], d[3]; /* dy, x, scale; the outputs; the gradients by the inputs */
 } twice;
 
 static void twice_init(twice *t, const char *layout, mr_tensor *const *w)
@@ -205,7 +205,7 @@ MR_TEST(batch_norm_second_derivatives_agree_with_differences_channels_first)
 
 /* ---- sums ---- */
 
-/* A mean far from zero would ruin a variance computed as mean of squares minus square of mean. */
+/* With a mean far from zero, a variance computed as E[x^2] - E[x]^2 would lose its digits. */
 MR_TEST(batch_norm_variance_survives_a_large_mean)
 {
     const int64_t dims[4] = {16, 32, 32, 5};

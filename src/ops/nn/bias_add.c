@@ -1,7 +1,7 @@
-/* ops/nn/bias_add.c -- adds one number a channel, and sums gradients a channel.
+/* ops/nn/bias_add.c -- adds one number per channel; the gradient sums over each channel.
  *
- * Adding is broadcasting, which ops/elementwise.c knows; summing over all dimensions but that of
- * the channels is a reduction, which ops/reduce.c knows. */
+ * The addition is a broadcast (ops/elementwise.c); the sum over all dimensions except the channels is
+ * a reduction (ops/reduce.c). */
 #include "ops/elementwise.h"
 #include "ops/nn/layout.h"
 #include "ops/reduce_accel.h"
@@ -28,7 +28,7 @@ static mr_status *check_bias(const mr_tensor *x, const mr_tensor *bias, mr_layou
 
 static mr_status *add_each(mr_run *r) { return mr_on_accel(r) ? mr_each_run_accel(r) : mr_each_run(r); }
 
-/* The bias as [1, channels, 1, 1], so that broadcasting puts it where the channels are. */
+/* Views the bias as [1, channels, 1, 1] for the call, so that broadcasting aligns it with the channels. */
 static mr_status *add_channels_first(mr_run *r)
 {
     const mr_tensor *x = mr_in(r, 0);
@@ -126,7 +126,7 @@ static void v1_backward(mr_grad *g)
     mr_dxi(g, 1, mr_emit(g->s, "BiasAddGrad", mr_dyi(g, 0)));
 }
 
-/* Every element of a channel gets the channel's gradient: that of a bias added to nothing. */
+/* Every element of a channel gets the channel's gradient: the same as adding it as a bias to zeros. */
 static void bias_add_grad_backward(mr_grad *g)
 {
     mr_out zeros = mr_zeros_like(g, mr_xi(g, 0));

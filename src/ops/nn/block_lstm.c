@@ -1,11 +1,12 @@
 /* ops/nn/block_lstm.c -- BlockLSTM: a whole sequence through one cell, and its gradient.
  *
  * Inputs and outputs are [time, batch, ..].  Steps from seq_len_max on are not computed: cs and h
- * are zero there, and so is the gradient of x.  The gradient does not see the clipping of cs, as in
+ * are zero there, and so is the gradient of x.  The gradient ignores the clipping of cs, as in
  * TensorFlow.
  *
- * z, what goes into the gates, is kept for all steps: so only the products with h are made step by
- * step, and those with x, and all that make gradients of weights, once for the sequence. */
+ * z, the input of the gates, is kept for all steps.  So only the products with h are computed step by
+ * step; the products with x, and those for the gradients of the weights, are one product each for the
+ * whole sequence. */
 #include "base/memory.h"
 #include "base/simd.h"
 #include "graph/grad.h"
@@ -13,7 +14,7 @@
 #include "ops/linalg/gemm.h"
 #include "ops/nn/lstm.h"
 
-/* Inputs of both ops, in order; then those of the gradient alone. */
+/* Inputs of both ops, in order; then the inputs that only the gradient has. */
 enum {
     LENGTH, X, CS_PREV, H_PREV, W, WCI, WCF, WCO, B,
     S_I, S_CS, S_F, S_O, S_CI, S_CO, S_H, CS_GRAD, H_GRAD, N_IN
@@ -25,8 +26,8 @@ typedef struct sequence {
     mr_lstm_weights k;
     int64_t time, length; /* length: steps to compute */
     mr_wide in[N_IN], out[N_GRADS];
-    mr_tensor *z;  /* [length, batch, 4 cells], or its gradient */
-    mr_tensor *xh; /* of the gradient: [length, batch, inputs + cells] */
+    mr_tensor *z;  /* [length, batch, 4 cells]; in the gradient op, dz */
+    mr_tensor *xh; /* only in the gradient op: [length, batch, inputs + cells] */
 } sequence;
 
 static void sequence_deinit(sequence *q)
@@ -118,7 +119,7 @@ static mr_lstm_step step_at(const sequence *q, int64_t t)
     };
 }
 
-/* What is done once for all steps. */
+/* The work that is done once for all steps. */
 static mr_status *begin_forward(mr_run *r, sequence *q)
 {
     mr_gemm h_wh = mr_lstm_h_wh(&q->k);
@@ -195,7 +196,8 @@ MR_CLONES static void add_rows(float *restrict to, const float *restrict from, i
             to[i] += from[i];
 }
 
-/* D_CS_PREV and D_H_PREV hold what flows back from the step behind. */
+/* One step back.  D_CS_PREV and D_H_PREV hold the gradients from step t + 1 on entry, and those for
+ * step t - 1 on return. */
 static mr_status *back_step(mr_run *r, sequence *q, int64_t t)
 {
     const mr_lstm_weights *k = &q->k;
@@ -211,7 +213,7 @@ static mr_status *back_step(mr_run *r, sequence *q, int64_t t)
     return multiply_matrices(r, dz_wh, z_at(q, t), mr_lstm_wh(k), output_data(q, D_H_PREV));
 }
 
-/* [x, h_prev] of all steps. */
+/* Fills xh with [x, h_prev] of all steps. */
 static void join_x_and_h(const sequence *q)
 {
     const mr_lstm_weights *k = &q->k;
@@ -225,7 +227,7 @@ static void join_x_and_h(const sequence *q)
     }
 }
 
-/* From dz of all steps: the gradients of the weights and of x. */
+/* Computes the gradients of the weights and of x from dz of all steps. */
 static mr_status *spread_gradients(mr_run *r, sequence *q)
 {
     const mr_lstm_weights *k = &q->k;
@@ -286,7 +288,7 @@ static mr_status *infer_grad(mr_infer *c)
     return NULL;
 }
 
-/* Only cs and h lead on; the other outputs are kept for this gradient. */
+/* Only cs and h have gradients; the other outputs are inputs of the gradient op. */
 static void block_lstm_backward(mr_grad *g, const char *op)
 {
     mr_out args[N_IN];

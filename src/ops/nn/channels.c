@@ -1,7 +1,7 @@
-/* ops/nn/channels.c -- loops over images in which each channel has numbers of its own.
+/* ops/nn/channels.c -- loops over images with separate numbers for each channel.
  *
- * All loops are written twice: over rows of one period (channels last), and over planes with one
- * number (channels first).  A piece of work is a run of whole rows, or one plane. */
+ * All loops exist twice: over rows of one period (channels last), and over planes with one number
+ * (channels first).  A piece of work is a run of whole rows, or one plane. */
 #include "ops/nn/channels.h"
 
 #include "base/memory.h"
@@ -17,9 +17,9 @@
 
 enum {
     LONG_ENOUGH = 256, /* elements of a period */
-    PIECES = 64,       /* of a sum; more when they would get too long */
+    PIECES = 64,       /* per sum; more if they would get too long */
     MIN_PIECE = 4096,  /* elements */
-    MAX_ROWS = 256,    /* of a piece: long chains of additions lose digits */
+    MAX_ROWS = 256,    /* per piece: long chains of additions lose digits */
 };
 #define ELEMENT_NS 0.3
 
@@ -92,7 +92,7 @@ MR_CLONES static void sum_rows(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* (x - shift)^2, and g (x - shift), of a plane. */
+/* The sums of (x - shift)^2 and of g (x - shift) over a plane. */
 MR_INLINE float plane_squares(const float *x, float shift, int64_t n)
 {
     mr_v8f sum = {0};
@@ -129,12 +129,12 @@ MR_CLONES static void sum_planes(void *ctx, int64_t begin, int64_t end)
         if (j->kind == SQUARES)
             *a = plane_squares(x, j->shift[plane % channels], n);
         else
-            *a = row_sum_float(g, n); /* g is x where only x is summed */
+            *a = row_sum_float(g, n); /* if only x is summed, g is x */
         *b = j->kind == PRODUCTS ? plane_products(g, x, j->shift[plane % channels], n) : 0;
     }
 }
 
-/* Adds the pieces up: entry i of a period belongs to channel i % channels. */
+/* Adds the sums of the pieces in order: entry i of a period belongs to channel i % channels. */
 static void add_pieces(const mr_channels *c, const float *parts, int64_t pieces, double *sums)
 {
     for (int64_t i = 0; i < 2 * c->channels; i++)
@@ -194,7 +194,7 @@ typedef struct map_job {
     float *y;
 } map_job;
 
-/* A plane is a row whose numbers are all the same: `step` is 0 there. */
+/* A plane is a row in which all numbers are the same: step is 0 then. */
 MR_INLINE void map_row(const map_job *j, int64_t at, int64_t n, int64_t number, int64_t step)
 {
     const float *x = j->x + at, *shift = j->shift + number, *scale = j->scale + number;

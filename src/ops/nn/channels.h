@@ -1,12 +1,12 @@
-/* ops/nn/channels.h -- loops over images in which each channel has numbers of its own.
+/* ops/nn/channels.h -- loops over images with separate numbers for each channel.
  *
- * With channels last an image is a flat array and element i belongs to channel i % channels.  Loops
- * want to be long, so the numbers of the channels are repeated to a period of some hundred
+ * With channels last, an image is a flat array and element i belongs to channel i % channels.  Long
+ * inner loops are faster, so the numbers of the channels are repeated to a period of a few hundred
  * elements, a multiple of the number of channels: element i takes entry i % period.  With channels
- * first, each plane of a channel is an array of its own and the period is not needed.
+ * first, each plane of a channel is a separate array and needs no period.
  *
- * Sums are taken in pieces of a fixed size and added in order, in double: they are accurate and do
- * not depend on the number of threads. */
+ * Sums are computed in pieces of a fixed size, which are added in order, in double: they are accurate
+ * and do not depend on the number of threads. */
 #ifndef MR_OPS_NN_CHANNELS_H
 #define MR_OPS_NN_CHANNELS_H
 
@@ -15,13 +15,13 @@
 typedef struct mr_channels {
     mr_layout layout;
     int64_t batch, channels, pixels; /* pixels: of one channel of one image */
-    int64_t period;                  /* entries of numbers[]; channels first: channels */
+    int64_t period;                  /* entries of numbers[]; with channels first: `channels` */
 } mr_channels;
 
 void mr_channels_init(mr_channels *c, mr_layout layout, const mr_tensor *x);
-/* Room for the numbers of all channels. */
+/* Allocates one period of numbers; the caller owns *out. */
 mr_status *mr_channels_numbers(mr_run *r, const mr_channels *c, mr_tensor **out);
-/* The first `channels` entries of numbers repeated to the period. */
+/* Repeats the first `channels` entries of numbers to fill the period. */
 void mr_channels_spread(const mr_channels *c, float *numbers);
 
 /* For each channel: the sum of x, with a shift the sum of (x - shift)^2, with g the sums of g and

@@ -1,5 +1,4 @@
-/* ops/nn/conv.c -- what all convolution ops share: geometry, layouts and types around the passes.
- */
+/* ops/nn/conv.c -- geometry, layouts and types around the passes that all convolution ops share. */
 #include "ops/nn/conv.h"
 
 #include "base/memory.h"
@@ -98,14 +97,14 @@ mr_status *mr_conv_check_out(const mr_window *w, const mr_conv *c, const mr_tens
 
 /* ---- one pass ---- */
 
-/* Which of a, b and the output (0, 1, 2) are images; the other one is the filter. */
+/* Whether operand 0 (a), 1 (b) or 2 (the output) of a pass is an image; the remaining one is the filter. */
 static bool is_image(mr_conv_pass pass, int operand)
 {
     int filter = pass == MR_CONV_FORWARD ? 1 : pass == MR_CONV_INPUT ? 0 : 2;
     return operand != filter;
 }
 
-/* Pixels and channels of the image that an operand is. */
+/* The number of pixels and channels of an operand that is an image. */
 static void image_size(mr_conv_pass pass, const mr_conv *c, int operand, int64_t *pixels,
                        int64_t *channels)
 {
@@ -116,7 +115,7 @@ static void image_size(mr_conv_pass pass, const mr_conv *c, int operand, int64_t
     *channels = in ? c->in_channels : c->out_channels;
 }
 
-/* Gives an input with channels last. */
+/* Transposes an input image to channels last. */
 static mr_status *turn_in(mr_run *r, mr_conv_pass pass, const mr_conv *c, int operand, mr_wide *x)
 {
     int64_t pixels, channels;
@@ -124,8 +123,8 @@ static mr_status *turn_in(mr_run *r, mr_conv_pass pass, const mr_conv *c, int op
     return mr_wide_turn(r, x, c->batch, channels, pixels);
 }
 
-/* What our own tiles do not serve: oneDNN where it is fast; its code for depthwise windows lacks some passes, and what it takes
- * instead is slower than plain C. */
+/* Whether oneDNN should run a pass that our own tiles do not serve.  Its fast depthwise code lacks some passes, and its
+ * fallback for those is slower than plain C. */
 static bool for_dnnl(mr_conv_pass pass, const mr_conv *c)
 {
     bool depthwise = c->groups > 1 && c->groups == c->in_channels;
@@ -138,7 +137,7 @@ static bool for_dnnl(mr_conv_pass pass, const mr_conv *c)
     return mr_dnnl_conv_fits(c);
 }
 
-/* The filter's tensor when it is a constant of the graph: input 1 of the passes that read one. */
+/* The tensor of the filter if it is a constant of the graph, else NULL. */
 static const mr_tensor *constant_filter(const mr_run *r, mr_conv_pass pass)
 {
     const mr_tensor *t = mr_in(r, 1);
@@ -156,14 +155,15 @@ static mr_status *compute_pass(mr_run *r, mr_conv_pass pass, const mr_conv *c, m
                                       constant_filter(r, pass));
         mr_code code = mr_status_code(st);
         if (code != MR_UNIMPLEMENTED && code != MR_INVALID_ARGUMENT)
-            return st; /* else a geometry that is right, but not to oneDNN's taste */
+            return st; /* otherwise the geometry is valid, but oneDNN does not support it */
         mr_status_free(st);
     }
     mr_conv_plain(r, type, pass, c, a, b, out);
     return NULL;
 }
 
-/* One in channel a group and several out channels: over an image whose channels are repeated. */
+/* Groups of one in channel and several out channels: repeats the channels of the image, so that every
+ * group has one of each. */
 static mr_status *compute_repeated(mr_run *r, mr_conv_pass pass, const mr_conv *c, mr_dtype type,
                                    const void *a, const void *b, void *out)
 {
@@ -187,7 +187,7 @@ static mr_status *compute_repeated(mr_run *r, mr_conv_pass pass, const mr_conv *
     return st;
 }
 
-/* With channels last, in float, double or int32. */
+/* Runs a pass on operands with channels last, in float, double or int32. */
 static mr_status *run_last(mr_run *r, mr_conv_pass pass, const mr_conv *c, const mr_wide *a,
                            const mr_wide *b, void *out)
 {

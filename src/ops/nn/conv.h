@@ -1,9 +1,9 @@
 /* ops/nn/conv.h -- convolutions: one geometry and three passes serve all convolution ops.
  *
- * Images are [batch, space.., channels], filters [window.., channels of a group, out channels]; out
- * channels [i out/groups, (i+1) out/groups) see in channels [i in/groups, ..) only.  A depthwise
- * convolution is one with as many groups as in channels, and its filter [window.., in, multiplier]
- * lies in memory just so.
+ * Images are [batch, space.., channels], filters [window.., channels of a group, out channels].  The
+ * out channels [i out/groups, (i+1) out/groups) read only the in channels [i in/groups, ..).  A
+ * depthwise convolution has as many groups as in channels; its filter [window.., in, multiplier] has
+ * the same memory layout.
  *
  * float (and half, bfloat16 by way of float) runs on our own tiles (conv_direct.h) or oneDNN
  * (conv_float.h), the rest in plain C. */
@@ -54,7 +54,7 @@ void mr_conv_plain(mr_run *r, mr_dtype type, mr_conv_pass pass, const mr_conv *c
 /* Shape function of a forward convolution. */
 mr_status *mr_conv_infer(mr_infer *c, int spatial, bool depthwise);
 
-/* Elements of one image in and out, and multiplications of one image. */
+/* Pixels; elements of one in image, one out image and the filter; multiplications per image. */
 static inline int64_t mr_conv_pixels(const int64_t *space)
 {
     return space[0] * space[1] * space[2];

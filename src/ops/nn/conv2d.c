@@ -1,8 +1,8 @@
 /* ops/nn/conv2d.c -- Conv2D and its gradients; Conv2DBackpropInput is also known as a transposed
  * convolution.
  *
- * A convolution here does not flip its filter (it is what others call a correlation).  Beyond
- * TensorFlow's own CPU kernels, NCHW, groups, and dilations in the gradients work as well. */
+ * A convolution here does not flip its filter (others call it a correlation).  Unlike TensorFlow's
+ * CPU kernels, these also support NCHW, groups, and dilations in the gradients. */
 #include "ops/nn/conv_backward.h"
 #include "run/accel.h"
 

@@ -1,22 +1,22 @@
-/* ops/nn/conv_accel.c -- convolutions on a device of its own.
+/* ops/nn/conv_accel.c -- convolutions on an accelerator.
  *
  * With channels last and without groups a convolution is a product: each window of the image is a row of a matrix
- * [pixels of the out image, window x channels], and the filter, as it lies in memory, is the other matrix.
+ * [pixels of the out image, window x channels], and the filter is the other matrix, in its layout in memory.
  *
  *     forward   out    = windows x filter
  *     filter    filter = windows^T x gradient
  *     input     windows = gradient x filter^T, added up where windows overlap
  *
- * The windows of some images at a time are written out, so that they take a bounded room.  Other geometries are summed
- * directly, which is slower but asks for no room. */
+ * The windows of a few images at a time are written out, so that they take a bounded amount of memory.  Other
+ * geometries are summed directly, which is slower but needs no extra memory. */
 #include "ops/nn/conv_accel.h"
 
-#define ROOM_BYTES (INT64_C(48) << 20) /* of windows, unless those of one image take more */
+#define ROOM_BYTES (INT64_C(48) << 20) /* memory for windows, unless one image alone needs more */
 
 typedef struct product {
     mr_run *r;
     const mr_conv *c;
-    int64_t pixels, row; /* of the out image; of a window's elements */
+    int64_t pixels, row; /* pixels of the out image; elements of a window */
     mr_tensor *col;      /* windows of `images` images */
     int64_t images;
 } product;
@@ -36,7 +36,7 @@ static mr_status *product_init(product *p, mr_run *r, const mr_conv *c)
     return mr_run_temp(r, MR_FLOAT, 1, &(int64_t){p->images * size}, &p->col);
 }
 
-/* conv_spread and conv_gather, of `images` images from `first` on. */
+/* Launches conv_spread or conv_gather for `images` images, starting at image `first`. */
 static mr_status *launch_windows(const product *p, const char *kernel, const mr_tensor *image, int64_t first,
                                  int64_t images, bool to_image)
 {
@@ -51,7 +51,8 @@ static mr_status *launch_windows(const product *p, const char *kernel, const mr_
                                     MR_AI(c->dilation[2]), MR_AI(c->before[1]), MR_AI(c->before[2])));
 }
 
-/* `images` images from `first` on; out begins anew with the first. */
+/* Runs the pass for `images` images, starting at image `first`.  The gradient of a filter is overwritten for
+ * the first image and added to after that. */
 static mr_status *some_images(const product *p, mr_conv_pass pass, const mr_tensor *a, const mr_tensor *b, mr_tensor *out,
                               int64_t first, int64_t images)
 {
@@ -81,7 +82,7 @@ static mr_status *run_product(mr_run *r, mr_conv_pass pass, const mr_conv *c, co
     MR_TRY(product_init(&p, r, c));
     for (int64_t first = 0; first < c->batch && !st; first += p.images)
         st = some_images(&p, pass, a, b, out, first, MR_MIN(p.images, c->batch - first));
-    mr_tensor_unref(p.col); /* what comes into its memory next is queued behind */
+    mr_tensor_unref(p.col); /* safe: the queue runs later users of this memory after these kernels */
     return st;
 }
 

@@ -1,4 +1,4 @@
-/* ops/nn/conv_backward.c -- the passes back of a convolution, for all families of ops. */
+/* ops/nn/conv_backward.c -- the two backward passes of a convolution, for all families of ops. */
 #include "ops/nn/conv_backward.h"
 
 #include "base/memory.h"
@@ -12,7 +12,7 @@ static mr_status *check_rank(const mr_run *r, const mr_window *w, const mr_tenso
                       mr_window_rank(w), MR_TENSOR_SHAPE(t));
 }
 
-/* input_sizes: all dims of the image, or its spatial ones alone. */
+/* Reads input_sizes: all dims of the image, or only the spatial ones. */
 static mr_status *image_sizes(const mr_run *r, const mr_window *w, const mr_tensor *filter,
                               const mr_tensor *dy, int64_t *out_dims)
 {
@@ -58,7 +58,7 @@ mr_status *mr_conv_filter_kernel(mr_run *r, bool depthwise)
                           mr_window_rank(w), filter.rank);
     int64_t n;
     MR_TRY(mr_shape_elements(filter.rank, filter.dims, &n));
-    if (n == 0) /* a filter of nothing has a gradient of nothing */
+    if (n == 0) /* the gradient of an empty filter is empty */
         return mr_run_output(r, 0, filter.rank, filter.dims, &(mr_tensor *){NULL});
     MR_TRY(mr_conv_resolve(w, depthwise, image->dims, filter.dims, &c));
     MR_TRY(mr_conv_check_out(w, &c, dy));

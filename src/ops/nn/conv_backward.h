@@ -1,5 +1,5 @@
-/* ops/nn/conv_backward.h -- the two passes back of a convolution as kernels, shape functions and
- * gradients, for the ops that have them. */
+/* ops/nn/conv_backward.h -- kernels, shape functions and gradients of the two backward passes of a
+ * convolution. */
 #ifndef MR_OPS_NN_CONV_BACKWARD_H
 #define MR_OPS_NN_CONV_BACKWARD_H
 
@@ -13,7 +13,7 @@ mr_status *mr_conv_filter_kernel(mr_run *r, bool depthwise);
 mr_status *mr_conv_input_infer(mr_infer *c, int spatial);
 mr_status *mr_conv_filter_infer(mr_infer *c, int spatial);
 
-/* The names of a family's ops and the attrs they have in common. */
+/* The names of a family's ops and the attrs they share. */
 typedef struct mr_conv_family {
     const char *forward, *input, *filter, *attrs;
 } mr_conv_family;

@@ -1,16 +1,16 @@
 /* ops/nn/conv_direct.c -- convolutions of floats by the tiles of matrix products.
  *
- * An image row lies in memory pixel by pixel, so what one row of a window sees is one stretch of
- * width x channels floats, and the next pixel sees the same, one pixel further.  So for a row of
- * the window a row of the image is a matrix whose rows overlap, and the filter, as TensorFlow
- * stores it, is the matrix beside it: a convolution is a product summed over the rows of the
- * window.  No matrix of windows is written down; only rows that are padded at their sides are
- * copied first.  Rows of the window that are above or below the image are left out.
+ * An image row is stored pixel by pixel, so one row of a window covers a contiguous run of
+ * width x channels floats, and the next pixel covers the run one pixel later.  So for each row of
+ * the window, a row of the image is a matrix whose rows overlap, and the filter in TensorFlow's
+ * layout is the other matrix: a convolution is a product summed over the rows of the window.  The
+ * matrix of windows is never written out; only rows that need padding at their sides are copied
+ * first.  Rows of the window above or below the image are skipped.
  *
- * The gradient by the image is the convolution of the other gradient with the filter turned around.
+ * The gradient by the image is the convolution of the other gradient with the mirrored filter.
  * The gradient by the filter is, for a row of the window, the product of the transposed matrix of
- * windows with the gradient; threads share it by pieces of the filter, so no sums of parts are to
- * be added.  All sums are made in the same order however the work is cut. */
+ * windows with the gradient.  Threads divide it by pieces of the filter, so there are no partial
+ * sums to add.  The order of additions does not depend on how the work is divided. */
 #include "ops/nn/conv_direct.h"
 
 #include "base/deterministic.h"
@@ -19,17 +19,17 @@
 #include "ops/linalg/tiles.h"
 
 enum {
-    PANEL_ROWS = 320,      /* of a panel that stays in the first cache */
-    ROWS_FLOATS = 1 << 15, /* of copied rows: they stay in the second cache */
+    PANEL_ROWS = 320,      /* a panel of this many rows fits the L1 cache */
+    ROWS_FLOATS = 1 << 15, /* copied rows of this many floats fit the L2 cache */
 };
-#define WORK_NS 0.025 /* of one multiplication */
+#define WORK_NS 0.025 /* per multiplication */
 
 /* A plain convolution: in x filter -> out.  Sizes are of one image. */
 typedef struct plain {
     int64_t batch, in_h, in_w, in_c, out_h, out_w, out_c;
     int64_t win_h, win_w, step_y, step_x, holes_y; /* holes_y: dilation */
     int64_t top, left;                             /* padding */
-    int64_t wide;                                  /* pixels of a row that the windows see */
+    int64_t wide;                                  /* pixels of a row that the windows cover */
     bool as_it_is;                                 /* rows need no padding */
 } plain;
 
@@ -39,7 +39,7 @@ typedef struct job {
     plain p;
     const float *in, *filter; /* filter: packed into panels of all its rows */
     float *out;
-    const float *grad; /* gradient of the filter: of the out image */
+    const float *grad; /* for the gradient of a filter: the gradient of the out image */
     int64_t group,
         n_groups; /* rows of the filter in a unit of work, units in a row of the window */
     atomic_bool out_of_room;
@@ -70,7 +70,8 @@ static plain forward_of(const mr_conv *c)
     return p;
 }
 
-/* For steps of 1: the gradients change places, and the window looks the other way. */
+/* The backward pass as a forward convolution, for strides of 1: the two images swap roles, and the padding
+ * is that of the mirrored window. */
 static plain backward_of(const mr_conv *c)
 {
     plain f = forward_of(c), p = f;
@@ -83,13 +84,13 @@ static plain backward_of(const mr_conv *c)
     return p;
 }
 
-/* Of the columns of panels some 70 % are used, or oneDNN is faster. */
+/* At least 70 % of the columns of the panels are used; otherwise oneDNN is faster. */
 static bool fills_panels(int64_t channels)
 {
     return 10 * channels >= 7 * round_up(channels, mr_tiles_here()->cols);
 }
 
-/* No row is much longer with its padding, and sums and products of few sizes fit 64 bits. */
+/* Padding does not make a row much longer, and sums and products of a few sizes fit 64 bits. */
 static bool is_common(const mr_conv *c, int i)
 {
     int64_t most = INT64_C(1) << 24;
@@ -113,10 +114,11 @@ bool mr_conv_direct_serves(mr_conv_pass pass, const mr_conv *c)
            p.left >= 0;
 }
 
-/* Rows of the window that meet the image at row y of the out image, within [from, *end). */
+/* Restricts [from, *end) to the rows of the window that overlap the image at row y of the out image: returns
+ * the first such row and lowers *end. */
 static int64_t first_window_row(const plain *p, int64_t y, int64_t from, int64_t *end)
 {
-    int64_t above = p->top - y * p->step_y; /* rows of the window's first above the image's */
+    int64_t above = p->top - y * p->step_y; /* how far the window starts above the image */
     int64_t first = above > 0 ? (above + p->holes_y - 1) / p->holes_y : 0;
     int64_t last = p->in_h - 1 + above >= 0 ? (p->in_h - 1 + above) / p->holes_y + 1 : 0;
     *end = MR_MIN(*end, last);
@@ -125,13 +127,13 @@ static int64_t first_window_row(const plain *p, int64_t y, int64_t from, int64_t
 
 /* ---- rows of an image ---- */
 
-/* Rows [y, y + n) of an image as the windows see them. */
+/* Rows [y, y + n) of an image, with the padding that the windows need. */
 typedef struct rows {
     const float *data;
     int64_t y, n, pitch; /* pitch: floats from one to the next */
 } rows;
 
-/* Those that rows [y0, y1) of the out image need. */
+/* The rows that rows [y0, y1) of the out image need. */
 static rows rows_needed(const plain *p, int64_t y0, int64_t y1)
 {
     int64_t y = MR_MAX(0, y0 * p->step_y - p->top);
@@ -165,7 +167,7 @@ static rows bring_rows(const plain *p, const float *image, int64_t y0, int64_t y
     return s;
 }
 
-/* Rows of the out image to be made at once, and the room for what they need. */
+/* How many rows of the out image to compute at once, and the floats that their copied input rows take. */
 static int64_t rows_at_once(const plain *p, int64_t most, size_t *floats)
 {
     int64_t fixed = (p->win_h - 1) * p->holes_y + 1, row = p->wide * p->in_c;
@@ -177,7 +179,7 @@ static int64_t rows_at_once(const plain *p, int64_t most, size_t *floats)
 
 /* ---- image and filter ---- */
 
-/* Row y of the out image, for one panel and rows [from, end) of the window. */
+/* Computes row y of the out image, for one panel and rows [from, end) of the window. */
 static void make_row(const job *j, const rows *s, int64_t y, int64_t from, int64_t end,
                      int64_t panel, float *out)
 {
@@ -204,7 +206,7 @@ static void make_row(const job *j, const rows *s, int64_t y, int64_t from, int64
     }
 }
 
-/* Rows [y0, y1) of one out image. */
+/* Computes rows [y0, y1) of one out image. */
 static void make_rows(const job *j, const rows *s, int64_t y0, int64_t y1, float *out)
 {
     const plain *p = &j->p;
@@ -217,7 +219,7 @@ static void make_rows(const job *j, const rows *s, int64_t y0, int64_t y1, float
                          out + y * p->out_w * p->out_c);
 }
 
-/* Rows [begin, end) of all out images. */
+/* Computes rows [begin, end), counted over all out images. */
 static void images_part(void *ctx, int64_t begin, int64_t end)
 {
     job *j = ctx;
@@ -241,7 +243,7 @@ static void images_part(void *ctx, int64_t begin, int64_t end)
         j->alloc->free(j->alloc, room, floats * sizeof(float));
 }
 
-/* Turned around: rows (y, x, out channel), columns in channels. */
+/* Packs the mirrored filter: rows (y, x, out channel), columns in channels. */
 static void pack_turned(const job *j, const float *filter, float *to)
 {
     const plain *p = &j->p; /* whose in channels are the filter's out channels */
@@ -272,15 +274,15 @@ static mr_status *over_images(mr_run *r, job *j, const float *filter, bool turne
 
 /* ---- the gradient of a filter ---- */
 
-/* What one thread works on: rows [y0, y1) of one image, and panels [first, ..) of the gradient. */
+/* The work of one thread: rows [y0, y1) of one image, and panels [first, ..) of the gradient. */
 typedef struct stretch {
     rows s;
     const float *grad;
     int64_t y0, y1, first;
-    bool begun; /* the sums hold something */
+    bool begun; /* the sums are initialized */
 } stretch;
 
-/* Rows [from, end) of the filter below row ky of the window, of one panel. */
+/* Adds to rows [from, end) of the filter's gradient in row ky of the window, for one panel. */
 static void add_piece(const job *j, const stretch *w, int64_t panel, int64_t ky, int64_t from,
                       int64_t end)
 {

@@ -1,12 +1,11 @@
 /* ops/nn/conv_float.c -- convolutions of floats: how a batch is split over primitives and threads.
  *
- * A pass over images runs in units of 1, 2, 4.. images: as many as make a piece of work worth
- * handing to a thread, and what is left over in smaller units.  So the primitives needed do not
- * depend on the batch size but for its order of magnitude, and ten thousand batch sizes are served
- * by seven primitives.
+ * A pass over images runs in units of 1, 2, 4.. images: enough images to make a unit worth handing to
+ * a thread, and smaller units for the remainder.  So the primitives depend only on the order of
+ * magnitude of the batch size: seven primitives serve ten thousand batch sizes.
  *
- * The gradient of a filter is summed over a unit inside the primitive.  There each thread takes a
- * part of the batch, in units as large as can be, and the sums of the parts are added in order. */
+ * For the gradient of a filter, the primitive sums over the images of a unit.  Each thread takes a
+ * part of the batch, in units as large as possible, and the sums of the parts are added in order. */
 #include "base/deterministic.h"
 #include "base/simd.h"
 #include "ops/dnnl_conv.h"
@@ -17,22 +16,22 @@ enum {
     MAX_UNIT = 64, /* images; a power of two */
     POWERS = 7,    /* 1, 2, .. MAX_UNIT */
 };
-#define UNIT_WORK 1e7 /* multiplications that make a unit worth its call and a hand-over */
-#define WORK_NS 0.025 /* of one multiplication */
+#define UNIT_WORK 1e7 /* multiplications that make a unit worth the call and the hand-over to a thread */
+#define WORK_NS 0.025 /* per multiplication */
 #define ADD_NS 0.3
 
-/* What the parts of one pass share. */
+/* State that the parts of one pass share. */
 typedef struct job {
     mr_run *r;
     mr_dnnl_convs *kept;
     mr_conv_pass pass;
     const mr_conv *conv;
     const float *image, *out_image;
-    mr_dnnl_conv *units[POWERS]; /* by the power of two; NULL where not needed */
+    mr_dnnl_conv *units[POWERS]; /* by the power of two; NULL if not needed */
     int64_t unit;                /* images of a full unit */
-    const mr_tensor *constant;   /* the filter as given, when it never changes; else NULL */
-    mr_dnnl_filter *filter;      /* passes over images: the filter, in the form of all units */
-    float *sums; /* filter's gradient: one of `size` floats a part, then one more each */
+    const mr_tensor *constant;   /* the filter, if it never changes; else NULL */
+    mr_dnnl_filter *filter;      /* for passes over images: the filter in the primitives' format */
+    float *sums; /* for the filter's gradient: `size` floats per part, then a spare per part */
     int64_t size, parts;
     mr_first_error failed; /* of any part */
 } job;
@@ -57,7 +56,7 @@ static mr_status *job_end(job *j, mr_status *st)
     return st;
 }
 
-/* The primitive of a unit; the first one settles the form of the filter for all. */
+/* Makes sure that the primitive of a unit exists.  All units use the filter format of the first one, `like`. */
 static mr_status *need_unit(job *j, int64_t unit, const mr_dnnl_conv *like)
 {
     mr_conv c = *j->conv;
@@ -66,7 +65,7 @@ static mr_status *need_unit(job *j, int64_t unit, const mr_dnnl_conv *like)
     return *p ? NULL : mr_dnnl_convs_get(j->kept, j->pass, &c, like, p);
 }
 
-/* Calls fn for the units that images begin..end fall into: full ones, then halves of halves. */
+/* Calls fn for the units that cover images begin..end: full units, then smaller powers of two. */
 static mr_status *each_unit(job *j, int64_t begin, int64_t end,
                             mr_status *(*fn)(job *j, void *ctx, int64_t at, int64_t unit),
                             void *ctx)
@@ -105,7 +104,7 @@ static mr_status *run_unit(job *j, void *ctx, int64_t at, int64_t unit)
     return mr_dnnl_run_unit(*e, at_image(j, at), j->filter, at_out(j, at));
 }
 
-/* Full units begin..end; the last may be less than full. */
+/* Runs full units begin..end; the last one may be partial. */
 static void images_part(void *ctx, int64_t begin, int64_t end)
 {
     job *j = ctx;
@@ -131,7 +130,7 @@ static int64_t choose_unit(const job *j)
     return unit;
 }
 
-/* The filter in the form of the primitives. */
+/* Converts the filter to the format of the primitives. */
 static mr_status *bring_filter(job *j, const float *filter)
 {
     mr_dnnl_conv *p = j->units[power_of(j->unit)];
@@ -166,8 +165,8 @@ out:
 
 /* ---- the gradient of a filter ---- */
 
-typedef struct sum { /* of one part */
-    float *total, *one; /* one: of a unit, to be added to the total */
+typedef struct sum { /* the filter's gradient over one part of the batch */
+    float *total, *one; /* one: the gradient over a unit, which is added to the total */
     bool begun;
     mr_dnnl_run *runs[POWERS];
 } sum;
@@ -218,7 +217,7 @@ static void add_part(void *ctx, int64_t begin, int64_t end)
         add_floats(j->sums + begin, j->sums + part * j->size + begin, end - begin);
 }
 
-/* A part has to repay the memory and the additions that its own sum costs. */
+/* The number of parts.  More parts use more threads, but each costs memory and additions for a separate sum. */
 static int64_t choose_parts(const job *j)
 {
     int64_t threads = mr_pool_shares(j->r->step->device->pool);

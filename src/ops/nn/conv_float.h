@@ -4,9 +4,9 @@
 
 #include "ops/nn/conv.h"
 
-/* Images with channels last, filters as TensorFlow's, nothing empty; a, b and out in the order of
- * the pass.  `constant` is the tensor of the filter when that never changes, else NULL.
- * UNIMPLEMENTED where oneDNN has no code for it. */
+/* Runs a pass.  Images have channels last, filters TensorFlow's layout, and nothing is empty; a, b and
+ * out are in the order of the pass.  `constant` is the tensor of the filter if it never changes, else
+ * NULL.  Returns UNIMPLEMENTED if oneDNN has no code for the geometry. */
 mr_status *mr_conv_float(mr_run *r, struct mr_dnnl_convs *kept, mr_conv_pass pass, const mr_conv *c,
                          const float *a, const float *b, float *out, const mr_tensor *constant);
 

@@ -1,5 +1,5 @@
-/* ops/nn/conv_more.c -- Conv, of any number of spatial dimensions, and gradients of convolutions
- * that take the tensor itself where others take its shape. */
+/* ops/nn/conv_more.c -- Conv, with one to three spatial dimensions, and gradients of convolutions that
+ * take a tensor instead of its shape. */
 #include "base/memory.h"
 #include "ops/nn/inside.h"
 
@@ -99,13 +99,13 @@ MR_OP(Conv3DBackpropFilter,
 
 /* ---- Conv ----
  *
- * One, two or three dimensions of space, as strides tell; of one, another of size 1 is put in
- * front. batch_dims dimensions in front are one batch. */
+ * The length of strides determines the number of spatial dimensions: one, two or three.  If there is one,
+ * another of size 1 is inserted before it.  The first batch_dims dimensions are flattened to one batch. */
 
 enum { MAX_RANK = 5 };
 
 typedef struct attrs {
-    int space; /* dimensions of it */
+    int space; /* number of spatial dimensions */
     bool first;
     int64_t batch_dims, groups;
     const char *padding;
@@ -147,7 +147,7 @@ static mr_status *read_attrs(const mr_node *n, attrs *a)
         return mr_invalid("groups must be positive, got %lld", (long long)a->groups);
     a->space = rank - 2;
     a->first = mr_sv_is(format, "CHANNELS_FIRST");
-    a->padding = mr_sv_is(padding, "SAME") ? "SAME" : "VALID"; /* explicit: padded before */
+    a->padding = mr_sv_is(padding, "SAME") ? "SAME" : "VALID"; /* explicit padding is a Pad before the convolution */
     a->explicit_ = mr_sv_is(padding, "EXPLICIT");
     if (pads->n != (a->explicit_ ? 2 * rank : 0))
         return mr_invalid("explicit_paddings must have %d numbers for this padding, but got %d",
@@ -170,7 +170,7 @@ static mr_out join_shapes(mr_scope *s, mr_out a, mr_out b)
                                          {-1, (mr_out[]){mr_const_i32(s, 0)}}}, 2);
 }
 
-/* Numbers for rank + 1 dimensions, of which number `at` is 1. */
+/* Inserts a 1 at position `at` of a list of `rank` numbers. */
 static void put_one(int64_t *v, int rank, int at)
 {
     memmove(v + at + 1, v + at, sizeof(int64_t) * (size_t)(rank - at));
@@ -183,7 +183,7 @@ static mr_out pad_image(mr_scope *s, const attrs *a, mr_out x)
     return mr_emit(s, "Pad", x, mr_const(s, mr_tensor_of(MR_INT64, 2, dims, a->pads)));
 }
 
-/* Of one dimension of space, with a batch of one dimension. */
+/* One spatial dimension and one batch dimension: a Conv2D over an image of height 1. */
 static mr_out conv_1d(mr_scope *s, attrs *a, mr_out x, mr_out filter)
 {
     int at = a->first ? 2 : 1;
@@ -239,7 +239,7 @@ static void emit_conv(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *o
 static mr_status *conv_shape(mr_infer *c) { return mr_inside_infer(c, emit_conv); }
 
 typedef struct state {
-    mr_inside inside; /* first: what mr_inside_run takes */
+    mr_inside inside; /* must be first: mr_inside_run expects it at the start of the state */
     attrs attrs;
 } state;
 
@@ -250,7 +250,7 @@ static mr_status *conv_init(mr_make *m, void *state_)
     return read_attrs(m->node, &s->attrs);
 }
 
-/* The groups are those that the channels tell, if the attr says so too. */
+/* Checks the ranks, and that the attr `groups` agrees with the channels of the image and the filter. */
 static mr_status *run_conv(mr_run *r)
 {
     const attrs *a = &((const state *)r->state)->attrs;

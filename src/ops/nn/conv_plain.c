@@ -1,15 +1,15 @@
 /* ops/nn/conv_plain.c -- the passes of a convolution in plain C: for double and int32, and for
- * floats of a geometry that oneDNN does not take.
+ * floats with a geometry that oneDNN does not support.
  *
- * In each pass the innermost loop runs over the out channels of a group, which lie side by side in
- * the filter and in the out image.  Work is split such that every thread writes elements of its
- * own: rows of the out image, rows of the image, rows of the filter. */
+ * In each pass the innermost loop runs over the out channels of a group, which are contiguous in the
+ * filter and in the out image.  Work is split so that no two threads write the same element: by rows
+ * of the out image, rows of the image, or rows of the filter. */
 #ifndef T /* ---- read once ---- */
 #include "base/memory.h"
 #include "base/simd.h"
 #include "ops/nn/conv.h"
 
-#define WORK_NS 0.5 /* of one multiplication */
+#define WORK_NS 0.5 /* per multiplication */
 
 typedef struct job {
     const mr_conv *c;
@@ -17,10 +17,10 @@ typedef struct job {
     void *result;
 } job;
 
-/* The part of the out image or of the window that meets the image along one dimension. */
+/* The part of the out image or of the window that overlaps the image along one dimension. */
 typedef struct span { int64_t begin, end; } span;
 
-/* The window's positions k for which out position o sees a pixel of the image. */
+/* The positions k of the window at which out position o reads a pixel of the image. */
 static span window_span(const mr_conv *c, int d, int64_t o)
 {
     int64_t first = o * c->stride[d] - c->before[d]; /* pixel under k = 0 */
@@ -30,7 +30,7 @@ static span window_span(const mr_conv *c, int d, int64_t o)
     return s;
 }
 
-/* The out position that sees pixel i through position k of the window, or -1. */
+/* The out position that reads pixel i through position k of the window, or -1. */
 static int64_t out_position(const mr_conv *c, int d, int64_t i, int64_t k)
 {
     int64_t at = i + c->before[d] - k * c->dilation[d];
@@ -38,7 +38,7 @@ static int64_t out_position(const mr_conv *c, int d, int64_t i, int64_t k)
                                                                               : -1;
 }
 
-/* Every channel on its own: then the loops run over channels. */
+/* Every group has one in channel and one out channel: then the loops run over channels. */
 static bool is_depthwise(const mr_conv *c)
 {
     return c->groups == c->in_channels && c->groups == c->out_channels;
@@ -50,7 +50,7 @@ static int64_t pixel_index(const int64_t *space, int64_t z, int64_t y, int64_t x
 }
 
 #define T float
-#define W float /* in which products are added: integers wrap */
+#define W float /* the type in which products are added; unsigned for integers, so that they wrap */
 #define FN(f) f##_float
 #include "ops/nn/conv_plain.c"
 #undef T
@@ -127,12 +127,12 @@ MR_INLINE void FN(multiply)(const mr_conv *c, const T *x, const T *w, T *y)
         }
 }
 
-/* Rows (batch, depth, row) of the out image. */
+/* Computes rows (batch, depth, row) of the out image. */
 MR_CLONES static void FN(forward)(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
     const mr_conv *c = j->c;
-    int64_t step = c->in_channels / c->groups * c->out_channels; /* of one place of the window */
+    int64_t step = c->in_channels / c->groups * c->out_channels; /* elements of the filter per place of the window */
     for (int64_t row = begin; row < end; row++) {
         int64_t oy = row % c->out[1], oz = row / c->out[1] % c->out[0],
                 n = row / c->out[1] / c->out[0];
@@ -157,7 +157,7 @@ MR_CLONES static void FN(forward)(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* x[g] += w y[g], the other way. */
+/* x[g] += w y[g]: the transpose of FN(multiply). */
 MR_INLINE void FN(multiply_back)(const mr_conv *c, const T *y, const T *w, T *x)
 {
     int64_t in = c->in_channels / c->groups, out = c->out_channels / c->groups;
@@ -176,7 +176,7 @@ MR_INLINE void FN(multiply_back)(const mr_conv *c, const T *y, const T *w, T *x)
         }
 }
 
-/* Rows (batch, depth, row) of the image. */
+/* Computes rows (batch, depth, row) of the image's gradient. */
 MR_CLONES static void FN(input)(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
@@ -201,7 +201,7 @@ MR_CLONES static void FN(input)(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* Adds x y[g] of all pixels of one image that place (kz, ky, kx) of the window sees. */
+/* Adds x y[g] over all pixels of one image that place (kz, ky, kx) of the window reads. */
 MR_INLINE void FN(correlate)(const mr_conv *c, const T *image, const T *out, int64_t k, int64_t i,
                              T *to)
 {
@@ -226,7 +226,7 @@ MR_INLINE void FN(correlate)(const mr_conv *c, const T *image, const T *out, int
     }
 }
 
-/* Rows (place, in channel of a group) of the filter. */
+/* Computes rows (place, in channel of a group) of the filter's gradient. */
 MR_CLONES static void FN(filter)(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;

@@ -1,4 +1,4 @@
-/* ops/nn/conv_repeat.c -- channels repeated, and folded again. */
+/* ops/nn/conv_repeat.c -- repeats the channels of an image, and sums the copies again. */
 #include "ops/nn/conv_repeat.h"
 
 #define ELEMENT_NS 0.5

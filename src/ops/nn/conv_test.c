@@ -1,5 +1,5 @@
-/* ops/nn/conv_test.c -- convolutions of floats against those of double, which take another way; and
- * what a kernel keeps. */
+/* ops/nn/conv_test.c -- convolutions of floats against those of doubles, which use other code; and the
+ * primitives that a kernel keeps. */
 #include <pthread.h>
 
 #include "base/memory.h"
@@ -170,7 +170,7 @@ MR_TEST(conv_gives_the_same_bits_with_any_number_of_threads)
     }
 }
 
-/* The code of every kind of CPU, as far as this one runs it. */
+/* Compares the code for each kind of CPU that this machine can run. */
 static void compare_kind(const char *kind)
 {
     if (!mr_tiles_use(kind))
@@ -185,7 +185,7 @@ MR_TEST(conv_for_avx512_equals_double) { compare_kind("avx512"); }
 
 /* ---- what is kept ---- */
 
-/* Holes between the pixels of a row are left to oneDNN. */
+/* Dilation along a row makes oneDNN run the pass. */
 static const geometry small = {1, 6, 6, 4, 8, 3, 3, 1, 2, 1, "SAME", "NHWC"};
 
 static void run_once(mr_kernel_fixture *b, const geometry *g, mr_conv_pass pass)
@@ -244,7 +244,7 @@ MR_TEST(conv_leaves_the_callers_openmp_setting)
     }
 }
 
-/* A constant filter is kept in its form, but not confused with another one. */
+/* A constant filter is kept in the primitives' format, and is not confused with another filter. */
 MR_TEST(conv_of_constant_filters)
 {
     for (int pass = MR_CONV_FORWARD; pass <= MR_CONV_INPUT; pass++) {

@@ -2,11 +2,11 @@
  * gradient.
  *
  * With d = logits - their maximum and z = log(sum(exp(d))), the loss is sum(labels (z - d)).  It is
- * computed as z sum(labels) - sum(labels d): both terms have one sign, so nothing cancels, and each
- * row is read only twice.  Labels are neither checked nor normalised; a label of 0 on a logit of
- * -inf gives NaN, as in TensorFlow.
+ * computed as z sum(labels) - sum(labels d): for labels that are not negative nothing cancels, because
+ * d <= 0, and each row is read only twice.  Labels are neither checked nor normalised; a label of 0 on
+ * a logit of -inf gives NaN, as in TensorFlow.
  *
- * The second output may lie over the logits: each element is read before it is written. */
+ * The second output may use the memory of the logits: each element is read before it is written. */
 #ifndef T /* ---- read once: the ops ---- */
 #include "graph/grad.h"
 #include "graph/infer.h"
@@ -35,7 +35,7 @@ static void run_rows(mr_run *r, mr_dtype type, int64_t rows, job *j)
 
 /* ---- labels as a distribution ---- */
 
-/* Repeats x until it has the shape [rows, cols] (which it broadcasts to). */
+/* Repeats x to the shape [rows, cols], to which it must broadcast. */
 static mr_status *broadcast_to_rows(mr_run *r, mr_wide *x, const int64_t *dims)
 {
     const mr_tensor *from = x->t;
@@ -99,7 +99,7 @@ out:
     return st;
 }
 
-/* Steps from one row and one column to the next of what may be repeated. */
+/* The strides of rows and columns of t when it is broadcast to dims: 0 along a repeated dimension. */
 static void row_strides(const mr_tensor *t, const int64_t *dims, int64_t *row, int64_t *col)
 {
     int64_t width = t->rank > 0 ? t->dims[t->rank - 1] : 1;
@@ -122,8 +122,8 @@ static mr_status *dense_accel(mr_run *r)
                                     MR_AT(labels), MR_AI(lr), MR_AI(lc)));
 }
 
-/* Logits and labels are assumed to have the same shape if they can; otherwise one is broadcast to the other.  Unlike in
- * TensorFlow, a size of 1 is assumed only if both have it: the other one may be larger and broadcast it. */
+/* Logits and labels are assumed to have the same shape if that is possible; otherwise one is broadcast to the other.
+ * Unlike in TensorFlow, a size of 1 is assumed only if both have it: the other one may be larger and broadcast it. */
 static mr_status *dense_shape(mr_infer *c)
 {
     const mr_pshape *s;
@@ -197,7 +197,7 @@ out:
     return st;
 }
 
-/* Class numbers are in host memory: they are checked as everywhere, and no kernel can reach outside. */
+/* Class numbers are in host memory, so they are checked before the launch and no kernel reads out of bounds. */
 static mr_status *sparse_accel(mr_run *r)
 {
     const mr_tensor *x = mr_in(r, 0), *labels = mr_in(r, 1);
@@ -238,8 +238,8 @@ static mr_out times_column(mr_grad *g, mr_out column, mr_out m)
     return mr_emit(g->s, "Mul", mr_emit(g->s, "ExpandDims", column, mr_const_i32(g->s, -1)), m);
 }
 
-/* Of the loss by the logits: the second output.  Of the second output, softmax minus labels: that
- * of softmax. */
+/* The derivative of the loss by the logits is the second output.  The second output is softmax minus
+ * labels, so its derivative by the logits is that of softmax. */
 static mr_out logits_gradient(mr_grad *g)
 {
     mr_out d = times_column(g, mr_dyi(g, 0), mr_yi(g, 1));
@@ -258,9 +258,9 @@ static mr_out labels_gradient(mr_grad *g)
     return mr_has_dy(g, 1) ? mr_emit(g->s, "Sub", d, mr_dyi(g, 1)) : d;
 }
 
-/* One input may be repeated to the shape of the other.  Matrices whose sizes are not known are
- * taken to be equal, as TensorFlow does: the sums over axes that are not there would cost a dozen
- * nodes. */
+/* Whether one input may be broadcast to the shape of the other.  Matrices of unknown sizes count as equal,
+ * as in TensorFlow: otherwise each gradient would need a dozen nodes for sums over axes that are rarely
+ * broadcast. */
 static bool input_is_repeated(mr_grad *g)
 {
     const mr_pshape *a = mr_out_shape(mr_xi(g, 0)), *b = mr_out_shape(mr_xi(g, 1));
@@ -330,8 +330,7 @@ MR_OP(SparseSoftmaxCrossEntropyWithLogits,
 #else /* ---- read once a type ---- */
 #include "ops/nn/row.h"
 
-/* Leaves exp(d) in y; returns their sum, and sum(labels d) and sum(labels) where there are labels.
- */
+/* Stores exp(d) in y and returns its sum; with labels, also sum(labels d) and sum(labels). */
 MR_INLINE T FN(row_exp)(const T *x, const T *labels, T top, int64_t width, T *y, T *out_labels_d,
                         T *out_labels)
 {
