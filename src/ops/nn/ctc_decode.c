@@ -1,9 +1,9 @@
 /* ops/nn/ctc_decode.c -- CTCGreedyDecoder and CTCBeamSearchDecoder: labels from the logits of
  * classes, one of which is a blank, over time.
  *
- * Greedy takes the largest at every step.  The beam search keeps the beam_width likeliest
- * sequences, as nodes of a tree of labels; each has the log probability of all paths that spell
- * it, split into those that end in a blank and those that end in its last label. */
+ * Greedy decoding takes the largest logit at every step.  The beam search keeps the beam_width
+ * likeliest sequences, as nodes of a tree of labels.  Each node has the log probability of all paths
+ * that spell its sequence, split into paths that end in a blank and paths that end in its last label. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -12,8 +12,8 @@
 
 typedef struct state {
     bool merge;
-    int64_t blank;            /* of greedy; negative: from the end */
-    int64_t width, top_paths; /* of the beam search; greedy: 1 path */
+    int64_t blank;            /* only greedy; a negative number counts from the end */
+    int64_t width, top_paths; /* of the beam search; greedy has 1 path */
 } state;
 
 static mr_status *init_greedy(mr_make *m, void *state_)
@@ -32,13 +32,13 @@ static mr_status *init_beam(mr_make *m, void *state_)
     return mr_node_get_bool(m->node, "merge_repeated", &s->merge);
 }
 
-/* ---- what both have in common ---- */
+/* ---- shared by both decoders ---- */
 
-/* Labels of all sequences of one path, one after another. */
+/* The labels of one path for all sequences of the batch, concatenated. */
 typedef struct path {
     int32_t *labels;
     int64_t n, cap;
-    int64_t *ends; /* of sequence b */
+    int64_t *ends; /* ends[b]: end of the labels of sequence b */
 } path;
 
 static bool path_push(const mr_run *r, path *q, int32_t label)
@@ -128,7 +128,7 @@ static void set_log_p(const decoding *d, int64_t b, int64_t p, double v)
         MR_DATA(float, d->log_p)[at] = (float)v;
 }
 
-/* Outputs p, p + paths, p + 2 paths: the sparse matrix of a path. */
+/* Stores the sparse matrix of path p in the outputs p, p + paths and p + 2 paths. */
 static mr_status *store_path(const decoding *d, int p)
 {
     const path *q = &d->paths[p];
@@ -229,7 +229,7 @@ typedef struct odds {
 static const odds none = {-INFINITY, -INFINITY, -INFINITY};
 
 typedef struct entry {
-    int32_t parent, label, child, sibling; /* -1: none; child is the newest one */
+    int32_t parent, label, child, sibling; /* -1: none; child is the newest child */
     odds before, now;
 } entry;
 
@@ -237,10 +237,10 @@ typedef struct beam {
     const mr_run *run;
     entry *all;      /* [0] is the empty sequence */
     int32_t n, cap;
-    int32_t *leaves; /* by falling probability: at most `width` */
+    int32_t *leaves; /* at most `width` entries, by decreasing probability */
     int32_t *branches;
     int64_t n_leaves, leaves_cap, width;
-    int32_t *children; /* by label, of the entry that grows; -1 between */
+    int32_t *children; /* by label, for the entry that grow_leaf works on; -1 otherwise */
 } beam;
 
 static double log_add(double a, double b)
@@ -268,7 +268,7 @@ static bool beam_add(beam *m, int32_t parent, int32_t label)
     return true;
 }
 
-/* Into its place among the leaves, behind those as likely. */
+/* Inserts e into the sorted leaves, after equally likely ones. */
 static bool beam_push(beam *m, int32_t e)
 {
     if (m->n_leaves == m->leaves_cap) {
@@ -305,8 +305,8 @@ static bool is_candidate(const beam *m, const odds *o)
            (m->n_leaves < m->width || o->total > m->all[m->leaves[m->n_leaves - 1]].now.total);
 }
 
-/* The paths of a leaf go on with its label once more, its parent's with its label, or with a
- * blank. */
+/* Updates the probabilities of a leaf whose sequence stays the same in this step: its paths repeat the last
+ * label or add a blank, and its parent's paths add the label. */
 static void carry_on(beam *m, int32_t at, const double *y, int32_t blank)
 {
     entry *e = &m->all[at];
@@ -322,12 +322,12 @@ static void carry_on(beam *m, int32_t at, const double *y, int32_t blank)
     e->now.total = log_add(e->now.blank, e->now.label);
 }
 
-/* A leaf gets a child by a label; false: no memory. */
+/* Adds the child of a leaf for `label` if it is likely enough.  Returns false if there is no memory. */
 static bool grow_child(beam *m, int32_t at, int32_t label, const double *y)
 {
     int32_t c = m->children[label];
     if (c >= 0 && m->all[c].now.total > -INFINITY)
-        return true; /* is a leaf itself */
+        return true; /* the child is a leaf already */
     const entry *e = &m->all[at];
     double p = y[label] + (label == e->label ? e->before.blank : e->before.total);
     odds now = {p, -INFINITY, p};
@@ -343,7 +343,7 @@ static bool grow_child(beam *m, int32_t at, int32_t label, const double *y)
     }
     m->all[c].now = now;
     if (m->n_leaves == m->width)
-        m->all[m->leaves[--m->n_leaves]].now = none; /* has left the search */
+        m->all[m->leaves[--m->n_leaves]].now = none; /* the least likely leaf leaves the beam */
     return beam_push(m, c);
 }
 
@@ -361,7 +361,7 @@ static bool grow_leaf(beam *m, int32_t at, int64_t n_labels, const double *y)
     return grown;
 }
 
-/* y: logits, replaced by log probabilities. */
+/* One time step.  y holds the logits and is overwritten with log probabilities. */
 static bool beam_step(beam *m, double *y, int64_t classes)
 {
     double top = y[0], sum = 0;
@@ -387,7 +387,7 @@ static bool beam_step(beam *m, double *y, int64_t classes)
     return true;
 }
 
-/* Labels of a leaf, from the root on; the last of sequence b. */
+/* Appends the labels of a leaf, from the root, to q as the result for sequence b. */
 static bool take_path(const beam *m, int32_t at, bool merge, int64_t b, path *q)
 {
     int64_t first = q->n, last = -1;

@@ -1,9 +1,9 @@
-/* ops/nn/ctc_loss.c -- CTCLoss and CTCLossV2: how unlikely a sequence of labels is when at every
- * time step one class, or a blank, is said by chance, and repeated classes count once.
+/* ops/nn/ctc_loss.c -- CTCLoss and CTCLossV2: the negative log probability of a sequence of labels, if
+ * every time step emits one class or a blank independently, and repeated classes count once.
  *
- * Graves' forward and backward variables, in logarithms, over the labels with blanks around each
- * (2 U + 1 of them); also the gradient by the inputs, which are logits.  The blank is the last
- * class, in V2 the first.  All is computed in double. */
+ * This computes Graves' forward and backward variables (alpha and beta) in logarithms, over the labels
+ * with blanks around each (2 U + 1 of them), and the gradient by the inputs, which are logits.  The
+ * blank is the last class, in V2 the first.  All arithmetic is in double. */
 #include <math.h>
 #include <stdatomic.h>
 
@@ -69,7 +69,7 @@ static mr_status *check_shapes(const mr_run *r)
     return NULL;
 }
 
-/* The rows of labels_indices are in order, and name sequences of the batch. */
+/* Checks that the rows of labels_indices are in order and inside the batch, and fills begin. */
 static mr_status *split_labels(batch *q)
 {
     const mr_tensor *indices = mr_in(q->r, INDICES);
@@ -96,7 +96,8 @@ static mr_status *split_labels(batch *q)
     return NULL;
 }
 
-/* The labels of sequence b without what does not count: *n of them at out, which has room. */
+/* Copies the labels of sequence b that count to out, which has room for all of them, and sets *n to their
+ * number. */
 static mr_status *clean_labels(const batch *q, int64_t b, int32_t *out, int64_t *n)
 {
     const int32_t *labels = q->labels + q->begin[b];
@@ -149,7 +150,7 @@ static mr_status *check_labels(const batch *q)
 
 typedef struct lattice {
     int64_t n_u, n_t;  /* labels with blanks; time steps */
-    int32_t *u;        /* classes of the former */
+    int32_t *u;        /* their classes */
     double *log_y;     /* [time, classes] */
     double *alpha, *beta; /* [time, labels] */
     bool merge;
@@ -168,18 +169,19 @@ static double log_y(const lattice *l, const batch *q, int64_t t, int64_t u)
     return l->log_y[t * q->classes + l->u[u]];
 }
 
-/* From t to t + 1 one may go from label u to itself, the next, or over a blank to the one behind:
- * what is `step` away, looking forward (1) or back (-1). */
+/* From t to t + 1 a path may stay at label u, go to the next, or skip a blank to the one after it.  The
+ * skip between u and `other` is allowed if u is not a blank and, when merging, the two labels differ. */
 static bool may_skip(const lattice *l, int64_t u, int64_t other)
 {
     return l->u[u] != l->blank && !(l->merge && l->u[u] == l->u[other]);
 }
 
-/* Places that can be reached from the beginning by time t, and from which the end can be. */
+/* The labels [first_u, last_u) at time t that can be reached from the start and from which a path can
+ * still reach the end. */
 static int64_t first_u(const lattice *l, int64_t t) { return MR_MAX(0, l->n_u - 2 * (l->n_t - t)); }
 static int64_t last_u(const lattice *l, int64_t t) { return MR_MIN(l->n_u, 2 * (t + 1)); }
 
-/* A long sequence need not be finished; what is left behind is not looked at. */
+/* Whether to stop because the step was cancelled.  The incomplete result is not used then. */
 static bool given_up(const batch *q, int64_t t)
 {
     return t % 256 == 0 && q->r->step->cancel && mr_cancel_started(q->r->step->cancel);
@@ -226,7 +228,7 @@ static void compute_beta(const lattice *l, const batch *q)
     }
 }
 
-/* The softmax of the inputs at time t, in logarithms. */
+/* The log softmax of the inputs at time t. */
 static void log_softmax_row(const batch *q, int64_t b, int64_t t, double *row)
 {
     int64_t at = (t * q->n + b) * q->classes;
@@ -250,8 +252,8 @@ static void store_number(mr_tensor *t, int64_t i, double v)
         MR_DATA(float, t)[i] = (float)v;
 }
 
-/* What a class has at time t less what the paths through it have.  `sums` has room for all
- * classes. */
+/* The gradient is y - p: the probability of a class at time t minus the share of the paths that go through
+ * it.  `sums` has room for all classes. */
 static void store_gradient(const lattice *l, const batch *q, int64_t b, double log_p, double *sums)
 {
     for (int64_t t = 0; t < l->n_t; t++) {
@@ -262,7 +264,7 @@ static void store_gradient(const lattice *l, const batch *q, int64_t b, double l
                 log_add(sums[l->u[u]], l->alpha[t * l->n_u + u] + l->beta[t * l->n_u + u]);
         for (int64_t c = 0; c < q->classes; c++) {
             double own = exp(l->log_y[t * q->classes + c]);
-            double paths = log_p == -INFINITY ? 0 : exp(sums[c] - log_p); /* none: y alone */
+            double paths = log_p == -INFINITY ? 0 : exp(sums[c] - log_p); /* no path: the gradient is y */
             store_number(q->grad, (t * q->n + b) * q->classes + c, own - paths);
         }
     }
@@ -281,7 +283,7 @@ static void solve_lattice(lattice *l, const batch *q, int64_t b, double *sums)
     store_gradient(l, q, b, log_p, sums);
 }
 
-/* Blanks before, between and behind the labels, which stand at the end of the room. */
+/* Fills l->u with the n labels, and blanks before, between and after them. */
 static void add_blanks(lattice *l, const int32_t *labels, int64_t n)
 {
     l->n_u = 2 * n + 1;
@@ -308,7 +310,7 @@ static bool solve_sequence(batch *q, int64_t b)
     l.beta = mr_scratch(q->r, cells);
     bool made = labels && sums && l.u && l.log_y && l.alpha && l.beta;
     if (made) {
-        mr_status_free(clean_labels(q, b, labels, &n)); /* was checked before */
+        mr_status_free(clean_labels(q, b, labels, &n)); /* cannot fail: the labels were checked before */
         add_blanks(&l, labels, n);
         solve_lattice(&l, q, b, sums);
     }
@@ -372,7 +374,7 @@ static mr_status *infer_ctc_loss(mr_infer *c)
     return NULL;
 }
 
-/* The gradient is an output of the op itself, whose own derivative nobody knows. */
+/* The op computes its gradient as an output.  That output has no derivative, so there is no second order. */
 static void ctc_loss_grad(mr_grad *g)
 {
     static const char message[] = "Currently there is no way to take the second  derivative of "
@@ -400,7 +402,7 @@ MR_OP(CTCLoss,
     .kernels  = MR_KERNELS(MR_CPU_ONE(ctc_loss, MR_FLOATS32)),
     STATE,
     .examples = MR_EXAMPLES(
-        /* one step, one label of three classes: a softmax */
+        /* one step and one label of three classes: the loss is that of a softmax */
         "[[[0, 1, 2]]], [[0, 0]], [1], [1] -> [1.4076060], [[[0.0900306, -0.7552715, 0.6652410]]]",
         /* a, then a or a blank: e.g. aa, a-, -a */
         "[[[0, 0]], [[0, 0]]], [[0, 0]], [0], [2] -> [0.2876821], [[[-0.1666667, 0.1666667]], "

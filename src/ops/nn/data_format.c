@@ -1,5 +1,5 @@
-/* ops/nn/data_format.c -- indices and lists of dimensions from one layout of images to another:
- * DataFormatDimMap and DataFormatVecPermute, which layout passes put into graphs. */
+/* ops/nn/data_format.c -- converts indices and lists of dimensions between image layouts:
+ * DataFormatDimMap and DataFormatVecPermute, which TensorFlow's layout optimizer inserts into graphs. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "run/run.h"
@@ -52,7 +52,7 @@ static void store_index(mr_tensor *t, int64_t i, int64_t v)
         MR_DATA(int64_t, t)[i] = v;
 }
 
-/* What is no dimension is taken for the last, as in TensorFlow. */
+/* An index out of range counts as the last dimension, as in TensorFlow. */
 static mr_status *dim_map(mr_run *r)
 {
     const formats *f = r->state;
@@ -68,7 +68,7 @@ static mr_status *dim_map(mr_run *r)
     return NULL;
 }
 
-/* Only the dimensions of space: those that are neither N nor C. */
+/* The formats without N and C: only the spatial dimensions. */
 static formats without_n_and_c(const formats *f)
 {
     formats s = {0};

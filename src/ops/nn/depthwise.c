@@ -1,5 +1,5 @@
-/* ops/nn/depthwise.c -- convolutions where every channel is seen alone: the filter is [height,
- * width, channels, multiplier], and out channel c multiplier + q comes from channel c. */
+/* ops/nn/depthwise.c -- convolutions of each channel separately: the filter is [height, width,
+ * channels, multiplier], and out channel c * multiplier + q depends only on channel c. */
 #include "ops/nn/conv_backward.h"
 #include "run/accel.h"
 
@@ -8,7 +8,7 @@ static const mr_conv_family family = {
     "DepthwiseConv2dNativeBackpropFilter",
     "strides padding explicit_paddings data_format dilations"};
 
-/* A limit of TensorFlow's: clients may count on the error. */
+/* A limit that TensorFlow has: clients may rely on the error. */
 static mr_status *check_strides(const mr_window *w)
 {
     if (w->stride[0] == w->stride[1])

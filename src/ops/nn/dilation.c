@@ -1,8 +1,8 @@
 /* ops/nn/dilation.c -- Dilation2D, the grayscale dilation of morphology, and its gradients.
  *
- * Every output is the largest sum of a pixel and the filter's number above it, for each channel by
- * itself; padding is not looked at.  The gradient goes to the first pixel, and the first number of
- * the filter, that gave the largest sum; where a window has no pixel at all, to where it begins. */
+ * Every output is the maximum over a window of a pixel plus the corresponding number of the filter, for
+ * each channel separately; padding does not count.  The gradient goes to the first pixel, and the first
+ * number of the filter, that gave the maximum; if a window contains no pixel, to where it begins. */
 #ifndef T /* ---- read once: the ops ---- */
 #include "base/memory.h"
 #include "graph/grad.h"
@@ -25,14 +25,14 @@ typedef struct job {
     void *out;
 } job;
 
-/* The loops of a type; each but the last may be split over images. */
+/* The loops of a type; all but the last may be split over images. */
 typedef struct loops {
     void (*forward)(const job *j, int64_t image);
     void (*input)(const job *j, int64_t image);
-    void (*filter)(const job *j, int64_t image); /* adds for all images alike */
+    void (*filter)(const job *j, int64_t image); /* adds all images into the same result */
 } loops;
 
-/* Where a window begins, moved into the image. */
+/* Where a window begins: 0 if that is before the image. */
 static int64_t begin_of(const geometry *g, int d, int64_t out)
 {
     int64_t at = out * g->stride[d] - g->before[d];
@@ -287,7 +287,7 @@ MR_OP(Dilation2DBackpropFilter,
 
 #else /* ---- read once a type ---- */
 
-/* The largest sum of a window; *tap and *pixel say of what. */
+/* The maximum of a window; *tap and *pixel are the places that gave it. */
 static T FN(largest)(const job *j, const T *image, int64_t oy, int64_t ox, int64_t channel,
                      int64_t *tap, int64_t *pixel)
 {
@@ -316,7 +316,7 @@ static T FN(largest)(const job *j, const T *image, int64_t oy, int64_t ox, int64
     return most;
 }
 
-/* What is done with each window: its sum is stored, or its gradient given to a pixel or a tap. */
+/* What to do with each window: store its maximum, or add its gradient to a pixel or a tap. */
 enum { FN(STORE), FN(TO_PIXEL), FN(TO_TAP) };
 
 static inline void FN(walk)(const job *j, int64_t b, int what)

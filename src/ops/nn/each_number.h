@@ -1,8 +1,9 @@
-/* ops/nn/each_number.h -- reads MR_TYPED_FILE again, once for each type of real numbers: float
+/* ops/nn/each_number.h -- includes MR_TYPED_FILE again, once for each type of real numbers: float
  * and double, integers of 8 to 64 bits.
  *
- * There T is the type, FN(f) is f_float, f_int8 and so on, LOWEST is the lowest number, PLUS adds
- * two (integers wrap), and CLONES is MR_CLONES for floats: CPU variants only where they are worth their size. */
+ * For each type, T is the type, FN(f) is f_float, f_int8 and so on, LOWEST is the lowest number, PLUS
+ * adds two numbers (integers wrap), and CLONES is MR_CLONES for floats: CPU variants only where they
+ * are worth their size. */
 #include <math.h>
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-/* ops/nn/each_same.c -- runs element-wise loops over inputs of equal shapes, or as many elements. */
+/* ops/nn/each_same.c -- runs element-wise loops over inputs of equal shapes, or of equal sizes. */
 #include "ops/nn/each_same.h"
 
 #include "graph/grad.h"
@@ -25,7 +25,7 @@ mr_status *mr_each_same_run_accel(mr_run *r)
     return mr_each_run_accel(r);
 }
 
-/* Input 1 in the shape of input 0. */
+/* Replaces input 1 by a view in the shape of input 0. */
 static mr_status *reshape_second(mr_run *r)
 {
     const mr_tensor *a = mr_in(r, 0), *b = mr_in(r, 1);

@@ -1,21 +1,22 @@
-/* ops/nn/each_same.h -- element-wise ops of two inputs that do not broadcast: the gradients of
+/* ops/nn/each_same.h -- element-wise ops with two inputs that do not broadcast: the gradients of
  * activations. */
 #ifndef MR_OPS_NN_EACH_SAME_H
 #define MR_OPS_NN_EACH_SAME_H
 
 #include "ops/elementwise.h"
 
-/* Inputs 0 and 1 have one shape; else TensorFlow's INVALID_ARGUMENT. */
+/* Checks that inputs 0 and 1 have the same shape; otherwise returns TensorFlow's INVALID_ARGUMENT. */
 mr_status *mr_check_same_shape(const mr_run *r);
 /* mr_each_run after that check. */
 mr_status *mr_each_same_run(mr_run *r);
 mr_status *mr_each_same_run_accel(mr_run *r);
 
-/* mr_each_run over inputs 0 and 1 that have as many elements, whatever their shapes; the result has that of input 0. */
+/* mr_each_run over inputs 0 and 1, which must have the same number of elements; the result has the shape of input 0. */
 mr_status *mr_each_flat_run(mr_run *r);
 mr_status *mr_each_flat_run_accel(mr_run *r);
 
-/* For their gradients: v in the shape of `like`, which has as many elements; v itself where both are known to have one shape. */
+/* For their gradients: v in the shape of `like`, which has the same number of elements; v itself if both are known to
+ * have the same shape. */
 struct mr_grad;
 mr_out mr_grad_shaped(struct mr_grad *g, mr_out v, mr_out like);
 

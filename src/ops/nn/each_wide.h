@@ -1,8 +1,8 @@
-/* ops/nn/each_wide.h -- reads MR_TYPED_FILE again, once for float and once for double.
+/* ops/nn/each_wide.h -- includes MR_TYPED_FILE again, once for float and once for double.
  *
- * There T is the type, FN(f) is f_float or f_double, V a vector of LANES elements that may lie
- * anywhere in memory, MASK the type of comparing two of them, and EXP, LOG compute one element (of
- * float such that a loop over them is vectorised). */
+ * For each type, T is the type, FN(f) is f_float or f_double, V is an unaligned vector of LANES
+ * elements, MASK is the type of a comparison of two of them, and EXP and LOG compute one element (for
+ * float, such that a loop over them is vectorised). */
 #include "base/simd.h"
 #include "ops/maths.h"
 #include "ops/nn/lanes.h"

@@ -1,8 +1,8 @@
-/* ops/nn/elu.c -- Elu and Selu with their gradients, which take the forward op's OUTPUT: where that
- * is negative it is exp(x) - 1 (times a constant), so the slope is the output plus the constant. */
+/* ops/nn/elu.c -- Elu and Selu with their gradients, which take the forward op's OUTPUT: a negative
+ * output is exp(x) - 1 (times a constant), so the slope is the output plus the constant. */
 #include "ops/nn/each_same.h"
 
-/* The fixed point of mean 0 and variance 1. */
+/* With these constants, mean 0 and variance 1 are a fixed point of Selu. */
 #define SCALE 1.0507009873554804934193349852946
 #define SCALE_ALPHA 1.7580993408473768599402175208123
 
@@ -27,7 +27,7 @@ static void selu_backward(mr_grad *g)
     mr_dxi(g, 0, mr_emit(g->s, "SeluGrad", mr_dyi(g, 0), mr_yi(g, 0)));
 }
 
-/* Of g (out + c) where out < 0, else linear in g alone. */
+/* The derivative of g (out + c) where out < 0; elsewhere the op is g itself. */
 static void elu_grad_backward(mr_grad *g)
 {
     mr_out dz = mr_dyi(g, 0), gradients = mr_xi(g, 0), outputs = mr_xi(g, 1);

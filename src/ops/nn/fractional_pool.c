@@ -1,8 +1,8 @@
-/* ops/nn/fractional_pool.c -- FractionalMaxPool and FractionalAvgPool: pools whose windows are of k
- * and k + 1 rows and columns, in an order drawn by chance, and their gradients.
+/* ops/nn/fractional_pool.c -- FractionalMaxPool and FractionalAvgPool: pools whose windows have k or
+ * k + 1 rows and columns, in a random order, and their gradients.
  *
- * A pooling sequence tells where each window begins, and last where the image ends.  Windows that
- * overlap share the row (column) where the next one begins. */
+ * A pooling sequence lists where each window begins, and last where the image ends.  Overlapping
+ * windows share the row (column) where the next one begins. */
 #ifndef T /* ---- read once: the ops ---- */
 #include <float.h>
 #include <math.h>
@@ -41,10 +41,10 @@ static int64_t pixel_at(const windows *w, int64_t b, int64_t y, int64_t x)
     return ((b * w->in[0] + y) * w->in[1] + x) * w->channels;
 }
 
-/* Calls of one window: channel by channel. */
+/* One window, whose channels are computed one by one. */
 typedef struct cell {
     const windows *w;
-    int64_t b, first; /* first: number of the window's first channel in the out image */
+    int64_t b, first; /* first: index of the window's first channel in the out image */
     span y, x;
 } cell;
 
@@ -82,8 +82,8 @@ typedef struct cell {
 /* The loops of a type over one window, for mr_kernel.user. */
 typedef struct loops {
     void (*forward)(const cell *c, const void *image, void *out);
-    /* of the largest: image, gradient of the out image -> that of the image; of the mean: without
-     * the image */
+    /* max pool: image, gradient of the out image -> gradient of the image; average pool: the same
+     * without the image */
     void (*back)(const cell *c, const void *image, const void *dy, void *dx);
 } loops;
 #define LOOPS_ROW(E, name, number, S, C, ...)                         \
@@ -104,8 +104,8 @@ static void each_window(const windows *w, void (*fn)(void *ctx, const cell *c), 
 
 /* ---- sequences ---- */
 
-/* Begins at ceil(alpha (i + u)) for one number u, small enough for all windows to be of k or k +
- * 1. */
+/* Window i begins at ceil(alpha (i + u)) for one random number u, which is small enough that all windows
+ * have k or k + 1 rows. */
 static void one_number(mr_philox *p, int64_t in, int64_t out, int64_t *at)
 {
     double alpha = (double)in / (double)out, k = (double)(in / out);
@@ -121,7 +121,7 @@ static void one_number(mr_philox *p, int64_t in, int64_t out, int64_t *at)
     }
 }
 
-/* Sizes k + 1 as often as needed, the others k, shuffled. */
+/* As many windows of size k + 1 as needed, the others of size k, in a random order. */
 static void shuffled_sequence(mr_philox *p, int64_t in, int64_t out, int64_t *at)
 {
     mr_words w = mr_words_at(*p, 0);
@@ -169,7 +169,7 @@ static mr_status *init_fractional_pool(mr_make *m, void *state_)
     bool given = s->seed != 0 || s->seed2 != 0;
     if (!deterministic && given)
         return mr_invalid("Both seed and seed2 should be 0 if deterministic is false.");
-    if (deterministic && !given) { /* the same at every run */
+    if (deterministic && !given) { /* random seeds, but the same ones each time this kernel runs */
         s->seed = (int64_t)mr_random64();
         s->seed2 = (int64_t)mr_random64();
     }
@@ -214,7 +214,7 @@ static mr_status *fractional_pool_forward(mr_run *r)
         if (w.out[i] < 1)
             return mr_invalid("an image of %s has nothing left when it is pooled",
                               MR_TENSOR_SHAPE(x));
-        w.out[i] = MR_MIN(w.out[i], w.in[i]); /* sizes beyond what a float counts */
+        w.out[i] = MR_MIN(w.out[i], w.in[i]); /* a float may round a large size up */
         MR_TRY(mr_run_output(r, 1 + i, 1, (int64_t[]){w.out[i] + 1}, &at[i]));
         (s->pseudo_random ? one_number : shuffled_sequence)(&p, w.in[i], w.out[i], at[i]->data);
         w.at[i] = at[i]->data;
@@ -228,7 +228,7 @@ static mr_status *fractional_pool_forward(mr_run *r)
 
 /* ---- backward ---- */
 
-/* Windows that begin inside of the image, one behind the other. */
+/* Checks that the windows of a pooling sequence begin inside the image, in increasing order. */
 static mr_status *check_sequence(const mr_tensor *t, int64_t in, int64_t out, const char *what)
 {
     const int64_t *at = MR_DATA(int64_t, t);
@@ -243,7 +243,7 @@ static mr_status *check_sequence(const mr_tensor *t, int64_t in, int64_t out, co
     return NULL;
 }
 
-/* The image's dims, the gradient in input g and the sequences behind it. */
+/* Fills w from the dims of the image, the gradient in input g and the sequences in the inputs after it. */
 static mr_status *read_windows(const mr_run *r, const int64_t *dims, int g, windows *w)
 {
     const mr_tensor *dy = mr_in(r, g);
@@ -432,9 +432,9 @@ MR_OP(FractionalAvgPoolGrad,
         "[1, 1, 4, 1], [[[[4], [6]]]], [0, 1], [2, 0, 4] -> !INVALID_ARGUMENT must rise",
         "[2, 1, 4, 1], [[[[4], [6]]]], [0, 1], [0, 2, 4] -> !INVALID_ARGUMENT out_backprop"));
 
-#else /* ---- read for float, double, int32 and int64: one window ---- */
+#else /* ---- included for float, double, int32 and int64: one window ---- */
 
-/* Where the first largest number of a channel is; a NaN counts where it is the first of them. */
+/* The index of the first maximum of a channel; a NaN counts only if it is the first element. */
 static int64_t FN(largest)(const cell *c, const T *image, int64_t channel)
 {
     int64_t best = pixel_at(c->w, c->b, c->y.begin, c->x.begin) + channel;
@@ -446,7 +446,7 @@ static int64_t FN(largest)(const cell *c, const T *image, int64_t channel)
     return best;
 }
 
-/* A NaN is never the largest, as in TensorFlow: it begins with the lowest number of the type. */
+/* A NaN is never the maximum, as in TensorFlow: the search starts with the lowest number of the type. */
 static void FN(max)(const cell *c, const void *image, void *out)
 {
     for (int64_t k = 0; k < c->w->channels; k++) {
@@ -473,7 +473,7 @@ static int64_t FN(pixels)(const cell *c)
     return (c->y.end - c->y.begin) * (c->x.end - c->x.begin);
 }
 
-/* Of integers as of integers: sums wrap, the quotient is cut. */
+/* The mean of integers is computed in integers: sums wrap, and the quotient is truncated. */
 static void FN(mean)(const cell *c, const void *image, void *out)
 {
     for (int64_t k = 0; k < c->w->channels; k++) {
@@ -493,7 +493,7 @@ static void FN(mean)(const cell *c, const void *image, void *out)
     }
 }
 
-/* dx is of doubles, which are brought to T once all windows have given. */
+/* dx is an array of doubles, which is converted to T after all windows have added to it. */
 static void FN(mean_back)(const cell *c, const void *image, const void *dy, void *dx)
 {
     (void)image;

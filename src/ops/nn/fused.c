@@ -1,6 +1,5 @@
-/* ops/nn/fused.c -- ops that TensorFlow's optimizer, or old programs, make of several: padding
- * before a convolution; bias, normalization and activation behind one; chains of element-wise
- * ops. */
+/* ops/nn/fused.c -- ops that TensorFlow's optimizer, or old programs, fuse from several: padding
+ * before a convolution; bias, normalization and activation after one; chains of element-wise ops. */
 #include "base/memory.h"
 #include "ops/nn/inside.h"
 #include "ops/nn/layout.h"
@@ -82,7 +81,7 @@ static mr_out emit_activation(mr_scope *s, const mr_node *n, mr_sv name, mr_out 
     return MR_NO_OUT;
 }
 
-/* A number a channel, to broadcast against images of `rank`. */
+/* Reshapes a vector of channels so that it broadcasts against images of `rank`. */
 static mr_out by_channel(mr_scope *s, mr_out v, bool first, int rank)
 {
     const int32_t dims[5] = {1, -1, 1, 1, 1};
@@ -111,7 +110,7 @@ static bool is_channels_first(mr_scope *s, const mr_node *n)
     return l == MR_CHANNELS_FIRST;
 }
 
-/* What fused_ops say is done with x; its arguments are inputs 2 and on. */
+/* Applies the ops that the attr fused_ops lists to x; their arguments start at input 2. */
 static mr_out emit_fused_ops(mr_scope *s, const mr_node *n, const mr_out *in, mr_out x, int rank)
 {
     const mr_attr *ops = NULL;
@@ -253,7 +252,7 @@ MR_OP(_FusedMatMul,
 
 /* ---- batch normalization ---- */
 
-/* An activation of Identity or Relu. */
+/* Whether activation_mode is Relu; fails the scope unless it is Relu or Identity. */
 static bool is_relu(mr_scope *s, const mr_node *n)
 {
     mr_sv mode = {0};

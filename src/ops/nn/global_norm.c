@@ -1,5 +1,5 @@
-/* ops/nn/global_norm.c -- BatchNormWithGlobalNormalization, which graphs of 2015 used for
- * images, and its gradient.
+/* ops/nn/global_norm.c -- BatchNormWithGlobalNormalization, which image models of 2015 used, and its
+ * gradient.
  *
  * With x = (t - m) / sqrt(v + epsilon) the result is x gamma + beta, or x + beta. */
 #include "graph/grad.h"
@@ -51,7 +51,7 @@ static mr_status *run_checked(mr_run *r)
 {
     static const char *const vectors[] = {"mean", "var", "beta", "gamma"};
     const mr_tensor *t = mr_in(r, 0);
-    bool grad = r->n_out > 1; /* there the third is gamma, the fourth the gradient */
+    bool grad = r->n_out > 1; /* in the gradient op, the third vector is gamma, and the gradient follows it */
     if (t->rank != 4)
         return mr_invalid("input must be 4-dimensional%s", MR_TENSOR_SHAPE(t));
     for (int i = 0; i < (grad ? 3 : 4); i++) {

@@ -51,7 +51,7 @@ static mr_status *check_sizes(const mr_run *r, sizes *s)
 
 static const float *input_data(const mr_run *r, int i) { return mr_in(r, i)->data; }
 
-/* c = a b, or a b^T; plus: added to c. */
+/* c = a b, or a b^T if `turned`; if `plus`, the product is added to c. */
 static mr_status *multiply_matrices(mr_run *r, int64_t m, int64_t n, int64_t k, const float *a,
                                     const float *b, bool turned, bool plus, float *c)
 {
@@ -124,7 +124,7 @@ static mr_status *make_outputs(mr_run *r, const sizes *s, float **out)
     return NULL;
 }
 
-/* The parts of the gates' gradients that h alone tells. */
+/* The parts of the gates' gradients that depend only on the gradient of h. */
 static void open_gates(const mr_run *r, const sizes *s, float *dc, float *dru)
 {
     const float *u = input_data(r, S_U), *c = input_data(r, S_C), *h = input_data(r, H_PREV), *dh = input_data(r, D_H);
@@ -135,7 +135,7 @@ static void open_gates(const mr_run *r, const sizes *s, float *dc, float *dru)
     }
 }
 
-/* drh, the gradient of r h_prev, goes to both of them. */
+/* Distributes drh, the gradient of r h_prev, to r and h_prev. */
 static void close_gates(const mr_run *r, const sizes *s, const float *drh, float *dru,
                         float *dh_prev)
 {

@@ -1,4 +1,4 @@
-/* ops/nn/inside.c -- runs the graph inside of a kernel. */
+/* ops/nn/inside.c -- runs the graph inside a kernel. */
 #include "ops/nn/inside.h"
 
 #include <stdio.h>
@@ -6,8 +6,8 @@
 #include "base/memory.h"
 #include "run/scratch.h"
 
-/* A node "in<i>" for each input, then what fn emits, then an Identity for each output, so that
- * every output has a reader. */
+/* Builds the graph: a node "in<i>" for each input, then the nodes that fn emits, then an Identity for each
+ * output, so that every output has a reader. */
 static mr_status *build_graph(mr_scope *s, const mr_node *n, const mr_out *in, mr_inside_fn *fn,
                               mr_node **results)
 {
@@ -146,7 +146,7 @@ out:
 
 /* ---- shapes ---- */
 
-/* An input as far as it is known: its value, or its shape. */
+/* A node for input i with everything that inference knows about it: its value, or its shape. */
 static mr_out known_input(mr_scope *s, mr_infer *c, int i)
 {
     const mr_tensor *t = mr_infer_const(c, i);

@@ -1,9 +1,9 @@
-/* ops/nn/inside.h -- ops that are made of others: a small graph inside of a kernel.
+/* ops/nn/inside.h -- ops that are composed of others: a small graph inside a kernel.
  *
- * What an op means is told by a function that emits nodes, from its inputs to its outputs.  The
- * kernel is those nodes' kernels, run one after another in the calling thread; the shape
- * function is theirs, too.  For ops that passes or old programs put together, where no loop of
- * their own is worth it. */
+ * A function defines the op: it emits the nodes between the op's inputs and outputs.  The kernel runs
+ * the kernels of those nodes one after another in the calling thread, and the shape function runs
+ * their shape functions.  This is for ops that passes or old programs create, and that are not worth
+ * separate loops. */
 #ifndef MR_OPS_NN_INSIDE_H
 #define MR_OPS_NN_INSIDE_H
 
@@ -11,14 +11,14 @@
 #include "graph/scope.h"
 #include "run/run.h"
 
-/* Emits what node n does: in has its inputs, out room for its outputs.  What is wrong with its
- * attrs is said by mr_scope_fail. */
+/* Emits the nodes for node n: `in` has its inputs, `out` room for its outputs.  Errors in its attrs are
+ * reported with mr_scope_fail. */
 typedef void mr_inside_fn(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out);
 
 typedef struct mr_inside { /* state of a kernel */
     mr_graph *graph;
-    mr_node **results; /* one an output */
-    mr_instance **kernels; /* by id of the node; NULL for inputs */
+    mr_node **results; /* one per output */
+    mr_instance **kernels; /* by node id; NULL for inputs */
     int n_inputs, n_results;
 } mr_inside;
 
@@ -27,7 +27,7 @@ void mr_inside_deinit(void *state);
 mr_status *mr_inside_run(mr_run *r);
 mr_status *mr_inside_infer(mr_infer *c, mr_inside_fn *fn);
 
-/* The attrs of node n by name, space-separated, for a node inside: `op` with them. */
+/* Emits `op` with the attrs of node n that attr_names lists, separated by spaces. */
 mr_out mr_inside_emit(mr_scope *s, const mr_node *n, const char *op, const char *attr_names,
                       const mr_out *in, int n_in);
 

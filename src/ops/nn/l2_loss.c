@@ -1,7 +1,7 @@
 /* ops/nn/l2_loss.c -- L2Loss: half the sum of squares.
  *
- * Pieces of a fixed length are summed apart and their sums added in order, so the result does not
- * depend on the number of threads. */
+ * Pieces of a fixed length are summed separately and their sums are added in order, so the result does
+ * not depend on the number of threads. */
 #ifndef T /* ---- read once: the op ---- */
 #include "graph/grad.h"
 #include "graph/infer.h"
@@ -14,7 +14,7 @@
 typedef struct job {
     const void *x;
     int64_t n;
-    void *sums; /* one a piece */
+    void *sums; /* one per piece */
 } job;
 
 #define MR_TYPED_FILE "ops/nn/l2_loss.c"

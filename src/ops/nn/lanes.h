@@ -1,5 +1,5 @@
-/* ops/nn/lanes.h -- vectors of floats and doubles that may lie anywhere in memory, and the types of
- * comparing two of them. */
+/* ops/nn/lanes.h -- unaligned vectors of floats and doubles, and the types of comparisons of two of
+ * them. */
 #ifndef MR_OPS_NN_LANES_H
 #define MR_OPS_NN_LANES_H
 

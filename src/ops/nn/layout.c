@@ -1,4 +1,4 @@
-/* ops/nn/layout.c -- turns images around between NHWC and NCHW.
+/* ops/nn/layout.c -- transposes images between NHWC and NCHW.
  *
  * A matrix is transposed in tiles: both the lines read and the lines written stay in the
  * first-level cache, and a tile's two loops are short enough for the compiler to unroll. */
@@ -32,7 +32,7 @@ typedef struct turn_job {
 
 typedef struct bytes16 { uint64_t half[2]; } bytes16;
 
-/* Rows begin..end of one matrix. */
+/* Transposes rows begin..end of one matrix. */
 #define BAND(S)                                                                                 \
     MR_CLONES static void band_##S(const S *x, S *y, int64_t rows, int64_t cols, int64_t begin, \
                                    int64_t end)                                                 \

@@ -1,5 +1,5 @@
 /* ops/nn/leaky_relu.c -- LeakyRelu and its gradient, which takes the forward op's INPUT (alpha may
- * be negative or zero, so the output does not tell). */
+ * be negative or zero, so the output does not determine the sign of the input). */
 #ifndef T /* ---- read once: the ops ---- */
 #include "ops/nn/each_same.h"
 #include "ops/nn/wide.h"
@@ -51,7 +51,7 @@ static void leaky_relu_backward(mr_grad *g)
     mr_dxi(g, 0, mr_emit_like(g, "LeakyReluGrad", "alpha", MR_OUTS(mr_dyi(g, 0), mr_xi(g, 0))));
 }
 
-/* Linear in the gradient, constant in the features but for the kink. */
+/* The op is linear in the gradient, and constant in the features except at the kink. */
 static void grad_backward(mr_grad *g)
 {
     mr_dxi(g, 0, mr_emit_like(g, "LeakyReluGrad", "alpha", MR_OUTS(mr_dyi(g, 0), mr_xi(g, 1))));

@@ -1,10 +1,10 @@
 /* ops/nn/lrn.c -- local response normalisation and its gradient.
  *
- * Each value is divided by a power of what its neighbours along the channels sum up to: with
+ * Each value is divided by a power of a sum over its neighbours along the channels: with
  * N_c = bias + alpha sum over |k - c| <= radius of x_k^2, y_c = x_c N_c^-beta.  alpha is not
  * divided by the size of the window.
  *
- * The gradient sums over the windows that a value is seen in, which are its own window mirrored:
+ * The gradient sums over the windows that contain a value, which are centred on its neighbours:
  * dx_k = g_k N_k^-beta - 2 alpha beta x_k sum over |j - k| <= radius of g_j y_j / N_j. */
 #include "graph/grad.h"
 #include "graph/infer.h"
@@ -16,7 +16,7 @@
 
 enum {
     BLOCK = 256,     /* channels at a time */
-    MAX_RADIUS = 16, /* beyond, a running sum is kept instead of adding each window up */
+    MAX_RADIUS = 16, /* larger windows use a running sum instead of adding each window up */
 };
 #define CHANNEL_NS 6.0
 
@@ -40,13 +40,13 @@ static mr_status *init_lrn(mr_make *m, void *state)
 
 /* ---- sums over windows ---- */
 
-/* sums[i] = of v[c + i - r] .. v[c + i + r], squared or not, for i below n <= BLOCK. */
+/* sums[i] = v[c + i - r] + .. + v[c + i + r], squared or not, for i < n <= BLOCK. */
 MR_INLINE void window_short(const float *v, int64_t width, int64_t r, int64_t c, int64_t n,
                             bool squared, float *sums)
 {
     float near[BLOCK + 2 * MAX_RADIUS] = {0};
     int64_t first = MR_MAX(0, c - r), last = MR_MIN(width, c + n + r);
-    float *at = near + (first - (c - r)); /* what lies outside of the row stays 0 */
+    float *at = near + (first - (c - r)); /* elements outside of the row stay 0 */
     for (int64_t i = first; i < last; i++)
         at[i - first] = squared ? v[i] * v[i] : v[i];
     for (int64_t i = 0; i < n; i++)
@@ -56,7 +56,8 @@ MR_INLINE void window_short(const float *v, int64_t width, int64_t r, int64_t c,
             sums[i] += near[i + k];
 }
 
-/* The same when windows are long: what enters is added and what leaves is taken away, in double. */
+/* The same for long windows: a running sum in double, to which the entering element is added and from which
+ * the leaving one is subtracted. */
 static void window_long(const float *v, int64_t width, int64_t r, int64_t c, int64_t n,
                         bool squared, float *sums)
 {

@@ -31,10 +31,10 @@ typedef struct job {
     const float *z;
 } job;
 
-/* `hole` is a constant where this is inlined: without peepholes their weights are not read. */
+/* `hole` (peepholes are used) is a constant at each inlined call: without peepholes their weights are not read. */
 MR_INLINE void cell_row(const job *j, int64_t row, bool hole)
 {
-    const mr_lstm_weights k = *j->k; /* copies: what is written cannot change them */
+    const mr_lstm_weights k = *j->k; /* a copy, so that the compiler knows that no store changes it */
     const mr_lstm_step t = *j->t;
     const float *z = j->z + row * 4 * k.cells, *b = k.b;
     const float *z_ci = z + j->s->ci * k.cells, *z_f = z + j->s->f * k.cells;
@@ -88,7 +88,7 @@ mr_status *mr_lstm_forward(mr_run *r, const mr_lstm *s, const mr_lstm_weights *k
 MR_INLINE void back_row(const mr_lstm *s, const mr_lstm_weights *weights, const mr_lstm_step *step,
                         const mr_lstm_back *back, int64_t row, bool hole)
 {
-    const mr_lstm_weights k = *weights; /* copies, as above */
+    const mr_lstm_weights k = *weights; /* a copy, as above */
     const mr_lstm_step t = *step;
     const mr_lstm_back g = *back;
     float *dz = g.dz + row * 4 * k.cells;

@@ -4,7 +4,7 @@
 #include "graph/infer.h"
 #include "ops/nn/lstm.h"
 
-/* Inputs of both ops, in order; then those of the gradient alone. */
+/* Inputs of both ops, in order; then the inputs that only the gradient has. */
 enum {
     X, CS_PREV, H_PREV, W, WCI, WCF, WCO, B,
     S_I, S_CS, S_F, S_O, S_CI, S_CO, CS_GRAD, H_GRAD, N_IN
@@ -166,7 +166,7 @@ static mr_status *infer_grad(mr_infer *c)
     return NULL;
 }
 
-/* The gradient of z leads to those of the weights and, by the weights, of x and h. */
+/* The gradients of the weights, x and h all follow from the gradient of z. */
 static void lstm_cell_grad(mr_grad *g)
 {
     mr_scope *s = g->s;

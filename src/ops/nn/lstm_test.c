@@ -1,5 +1,5 @@
-/* ops/nn/lstm_test.c -- the gradient of BlockLSTM against differences of cs and h (its other
- * outputs are kept for the gradient and lead nowhere). */
+/* ops/nn/lstm_test.c -- the gradient of BlockLSTM against finite differences of cs and h (its other
+ * outputs are only inputs of the gradient op). */
 #include "base/memory.h"
 #include "ops/kernel_fixture.h"
 #include "tests/harness/test.h"

@@ -66,7 +66,7 @@ mr_status *mr_max_pool_grad_kernel(mr_run *r)
     MR_GO(mr_pool_in(r, 2, &c, c.out, &g));
     mr_pool_job j = {.c = &c, .image = x.t->data, .out_image = g.t->data, .result = y.t->data,
                      .fn = loops->grad};
-    if (image->rank == 5) { /* the values of orig_output count only here */
+    if (image->rank == 5) { /* only the 3-D gradient reads the values of orig_output */
         MR_GO(mr_pool_in(r, 1, &c, c.out, &top));
         j.more = top.t->data;
         j.fn = loops->grad_near;
@@ -115,7 +115,8 @@ out:
 
 /* ---- pooling along channels ---- */
 
-/* The window divides the channels and does not overlap: neighbours in rows of `depth`. */
+/* Windows along channels divide the channels evenly and do not overlap: each window is a run of `depth`
+ * neighbouring elements. */
 #define DEPTH_ROW(E, name, number, S, C, ...)                                     \
     static void depth_##name(const void *from, void *to, int64_t n, int64_t depth) \
     {                                                                             \
@@ -181,7 +182,7 @@ out:
     return st;
 }
 
-/* As a reduction of [.., depth]. */
+/* Runs the pool as a reduction of the last axis of [.., depth]. */
 static mr_status *pool_depth_accel(mr_run *r)
 {
     const mr_window *w = r->state;
@@ -232,7 +233,7 @@ static void max_pool_backward(mr_grad *g)
                               MR_OUTS(mr_xi(g, 0), mr_yi(g, 0), mr_dyi(g, 0))));
 }
 
-/* Linear in the gradient; the image only says where it goes. */
+/* The op is linear in the gradient; the image only determines where the gradient goes. */
 static void grad_backward(mr_grad *g)
 {
     mr_dxi(g, 0, mr_zeros_like(g, mr_xi(g, 0)));

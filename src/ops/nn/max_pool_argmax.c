@@ -1,17 +1,18 @@
-/* ops/nn/max_pool_argmax.c -- MaxPoolWithArgmax, which also tells where each maximum is, and the
- * gradients that follow these places.
+/* ops/nn/max_pool_argmax.c -- MaxPoolWithArgmax, which also returns the index of each maximum, and the
+ * gradients that use these indices.
  *
- * A place is (row * width + column) * channels + channel, of the image alone or, by attr, of the
- * whole batch.  A window's first number is the maximum until a larger one comes. */
+ * An index is (row * width + column) * channels + channel, within the image or, with the attr
+ * include_batch_in_index, within the whole batch.  The first number of a window is the maximum unless a
+ * later one is larger. */
 #ifndef T /* ---- read once: the ops ---- */
 #include "ops/nn/pool.h"
 
 typedef struct state {
-    mr_window window; /* first: what mr_pool_resolve_input takes */
+    mr_window window; /* must be first: mr_pool_resolve_input reads it from the state */
     bool with_batch;
 } state;
 
-/* Of one image: its maxima and their places. */
+/* One image, with room for its maxima and their indices. */
 typedef struct job {
     const mr_conv *c;
     const void *image;
@@ -97,7 +98,7 @@ out:
 
 /* ---- gradients ---- */
 
-/* Place i of argmax within the whole batch; INVALID_ARGUMENT when it is outside of its image. */
+/* Element i of argmax as an index within the whole batch; INVALID_ARGUMENT if it is outside of its image. */
 static mr_status *place_at(const mr_run *r, const mr_tensor *argmax, int64_t i, int64_t *out)
 {
     const state *s = r->state;
@@ -129,7 +130,7 @@ static mr_status *check_grad(const mr_run *r, bool back, const mr_conv *c)
     return NULL;
 }
 
-/* y[place] += g, where several windows may have one place. */
+/* y[at] += g[i]: several windows may have the same maximum. */
 static void add_to(mr_dtype t, void *y, int64_t at, const void *g, int64_t i)
 {
     switch (t) {
@@ -202,7 +203,7 @@ static void argmax_pool_backward(mr_grad *g)
                               MR_OUTS(mr_xi(g, 0), mr_dyi(g, 0), mr_yi(g, 1))));
 }
 
-/* Linear in the gradient; the image only says how large it is. */
+/* The op is linear in the gradient; only the size of the image matters. */
 static void grad_backward(mr_grad *g)
 {
     mr_dxi(g, 0, mr_zeros_like(g, mr_xi(g, 0)));

@@ -1,7 +1,7 @@
 /* ops/nn/max_pool_loops.c -- the loops of MaxPool and its gradients.
  *
- * Taps are taken four at a time, each of them a run of channels that lie side by side; what is
- * missing to four is a repeated tap, which changes no maximum.
+ * Taps are taken four at a time, each of them a run of contiguous channels.  If fewer than four are
+ * left, the last one is repeated, which does not change the maximum.
  *
  * NaNs are treated as in TensorFlow's CPU kernels.  In the forward pass a NaN is never the maximum.  The
  * gradient in two dimensions finds the maximum by another rule, that of MaxPoolWithArgmax: the first tap,
@@ -17,15 +17,15 @@
 #include "base/simd.h"
 #include "ops/nn/max_pool.h"
 
-enum { BLOCK = 256 }; /* channels whose maxima are kept at a time */
+enum { BLOCK = 256 }; /* channels whose maxima are kept in a local array at a time */
 
-/* A window, and the way through its taps; all of it in registers, once inlined. */
+/* A window, and an iterator over its taps; both stay in registers once inlined. */
 typedef struct window {
     mr_pool_extent z, y, x;
 } window;
 
 typedef struct taps {
-    int64_t z, y, x; /* the next one */
+    int64_t z, y, x; /* the next tap */
 } taps;
 
 MR_INLINE window window_at(const mr_conv *c, int64_t oz, int64_t oy, int64_t ox)
@@ -58,7 +58,7 @@ MR_INLINE int64_t taps_count(const window *w)
 
 MR_INLINE bool taps_left(const taps *t, const window *w) { return t->z < w->z.end; }
 
-/* The next four, as pixels of the image; when fewer are left, the last is repeated. */
+/* The next four taps, as pixels of the image; if fewer are left, the last one is repeated. */
 MR_INLINE void taps_take4(taps *t, const window *w, const mr_conv *c, int64_t *pixels)
 {
     pixels[0] = tap_take(t, w, c);
@@ -130,7 +130,7 @@ CLONES static void FN(forward)(const mr_pool_job *j, int64_t batch, int64_t chan
             }
 }
 
-/* Gives g to the first tap that equals the maximum; what nobody took stays in g. */
+/* Adds g to the first tap that equals the maximum and sets g to 0; if no tap equals it, g stays. */
 MR_INLINE void FN(give4)(const T *image, const int64_t *at, int64_t stride, const T *top, int64_t n,
                          T *g, T *result)
 {
@@ -186,7 +186,7 @@ MR_INLINE void FN(window_grad)(const mr_conv *c, const window *w, const T *image
     }
 }
 
-/* Zeroes rows from..to of the image and tells how many are zeroed now. */
+/* Zeroes rows from..to of the image and returns how many rows are zero now. */
 MR_INLINE int64_t FN(zero_rows)(const mr_conv *c, T *image, int64_t from, int64_t to,
                                 int64_t channels)
 {

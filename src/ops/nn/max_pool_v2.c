@@ -1,12 +1,12 @@
 /* ops/nn/max_pool_v2.c -- MaxPoolV2 and its gradients: MaxPool with its window and strides as
  * inputs.
  *
- * The window is known at each run only, so the kernels of MaxPool are run with one of the run's
- * own as their state. */
+ * The window is known only when the kernel runs, so each run builds an mr_window and passes it to the
+ * kernels of MaxPool as their state. */
 #include "ops/maths.h"
 #include "ops/nn/max_pool.h"
 
-/* Inputs `at` and at + 1, ksize and strides, as those of a pool. */
+/* Reads ksize and strides from inputs `at` and at + 1. */
 static mr_status *read_window(const mr_run *r, int at, mr_window *w)
 {
     int64_t v[2][4];
@@ -25,7 +25,7 @@ static mr_status *read_window(const mr_run *r, int at, mr_window *w)
 static mr_status *run_with(mr_run *r, int at, bool depth, mr_status *(*kernel)(mr_run *))
 {
     mr_window w = *(const mr_window *)r->state;
-    mr_run own = *r; /* its inputs and outputs are those of r */
+    mr_run own = *r; /* shares the inputs and outputs of r */
     MR_TRY(read_window(r, at, &w));
     if (!depth && (w.depth != 1 || w.depth_stride != 1))
         return mr_error(MR_UNIMPLEMENTED,
@@ -91,7 +91,7 @@ static void max_pool_v2_backward(mr_grad *g)
                                       mr_xi(g, 2))));
 }
 
-/* Linear in the gradient; the image only says where it goes. */
+/* The op is linear in the gradient; the image only determines where the gradient goes. */
 static void pool_grad_backward(mr_grad *g, const char *op)
 {
     mr_dxi(g, 0, mr_zeros_like(g, mr_xi(g, 0)));

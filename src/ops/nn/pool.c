@@ -1,4 +1,4 @@
-/* ops/nn/pool.c -- what pools have in common: geometry, layouts, threads. */
+/* ops/nn/pool.c -- geometry, layouts and threads that all pools share. */
 #include "ops/nn/pool.h"
 
 #include "base/deterministic.h"
@@ -71,7 +71,7 @@ mr_status *mr_pool_infer(mr_infer *c, int spatial)
 
 /* ---- running ---- */
 
-enum { MIN_CHANNELS = 16 }; /* of a range */
+enum { MIN_CHANNELS = 16 }; /* per range */
 
 static void run_pool_part(void *ctx, int64_t begin, int64_t end)
 {
@@ -109,7 +109,7 @@ mr_status *mr_pool_out(mr_run *r, int rank, const int64_t *dims, mr_wide *out)
     MR_TRY(mr_wide_out(r, -1, 0, rank, dims, out));
     if (w->layout == MR_CHANNELS_LAST || out->copy)
         return NULL;
-    mr_tensor *turned; /* computed beside, then turned into its place */
+    mr_tensor *turned; /* computed in a temporary, then transposed into the output */
     MR_TRY(mr_run_temp(r, mr_out_dtype(r, 0), rank, dims, &turned));
     *out = (mr_wide){turned, true};
     return NULL;
@@ -138,7 +138,7 @@ mr_status *mr_pool_run_accel(mr_run *r, const char *kernel, const mr_conv *c, in
     const mr_window *w = r->state;
     mr_tensor *out;
     MR_TRY(mr_run_output(r, 0, rank, dims, &out));
-    if (a->n == 0 || (b && b->n == 0)) /* nothing to look at, or no gradient */
+    if (a->n == 0 || (b && b->n == 0)) /* an empty image, or an empty gradient */
         return mr_accel_fill(r, out, 0);
     return mr_window_launch(r, kernel, c, w->layout, out, a, b);
 }

@@ -20,7 +20,7 @@ static mr_out cast_to(mr_grad *g, mr_dtype to, mr_out v)
     return mr_emit_with(g->s, "Cast", MR_ATTRS({"DstT", mr_a_type(to)}), v);
 }
 
-/* MaxPool3DGradGrad wants one type: where there are two it is float, which holds both. */
+/* MaxPool3DGradGrad requires one type: if the inputs have two, they are cast to float, which holds both. */
 static void max_grad_backward(mr_grad *g)
 {
     mr_out in[] = {mr_xi(g, 0), mr_xi(g, 1), mr_dyi(g, 0)};

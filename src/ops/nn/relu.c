@@ -1,7 +1,7 @@
 /* ops/nn/relu.c -- Relu and Relu6 with their gradients.
  *
- * Both keep a NaN.  The gradient ops look only at where the second input lies, so they may be given
- * the forward op's input or its output: the output costs no memory that is not kept anyway. */
+ * Both pass a NaN through.  The gradient ops depend only on the range that the second input is in, so
+ * they work with the forward op's input or its output; the output is usually kept in memory anyway. */
 #include "ops/nn/each_same.h"
 
 #define SIGNED_NUMBERS(M, ...) MR_FLOATS(M, __VA_ARGS__) MR_SIGNED(M, __VA_ARGS__)
@@ -25,7 +25,7 @@ static void relu6_backward(mr_grad *g)
     mr_dxi(g, 0, mr_emit(g->s, "Relu6Grad", mr_dyi(g, 0), mr_yi(g, 0)));
 }
 
-/* Linear in the gradient, constant in the features but for the kink. */
+/* The op is linear in the gradient, and constant in the features except at the kink. */
 static void relu_grad_backward(mr_grad *g)
 {
     mr_dxi(g, 0, mr_emit(g->s, g->node->def->name, mr_dyi(g, 0), mr_xi(g, 1)));

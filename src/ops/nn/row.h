@@ -1,10 +1,10 @@
-/* ops/nn/row.h -- sums and maxima over n packed elements, in vector lanes: FN(row_sum) and so on,
- * of float and double.  Included by typed files; the functions are inlined into what is compiled
+/* ops/nn/row.h -- sums and maxima over n packed elements, in vector lanes: FN(row_sum) and so on, for
+ * float and double.  Typed files include this; the functions are inlined into code that is compiled
  * for several CPUs.
  *
  * Addition is not associative, so the compiler does not spread a sum over lanes by itself.  Four
- * vectors at once keep the adders busy, and each lane adds only every 4 LANES-th element, which is
- * also more exact than one long chain. */
+ * vectors at once keep the adders busy, and each lane adds only every (4 LANES)-th element, which is
+ * also more accurate than one long chain. */
 
 MR_INLINE T FN(lanes_sum)(const T *lanes)
 {
@@ -33,7 +33,7 @@ MR_INLINE T FN(row_sum)(const T *x, int64_t n)
     return s;
 }
 
-/* Of x[i] y[i]. */
+/* The sum of x[i] y[i]. */
 MR_INLINE T FN(row_dot)(const T *x, const T *y, int64_t n)
 {
     V a = {0}, b = {0};
@@ -49,7 +49,7 @@ MR_INLINE T FN(row_dot)(const T *x, const T *y, int64_t n)
     return s;
 }
 
-/* -inf when there is none; a NaN is passed over. */
+/* -inf for an empty row; NaNs are ignored. */
 MR_INLINE T FN(row_max)(const T *x, int64_t n)
 {
     T top = -INFINITY;

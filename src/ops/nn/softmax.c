@@ -1,8 +1,7 @@
 /* ops/nn/softmax.c -- Softmax and LogSoftmax over the last dimension.
  *
- * The row's maximum is subtracted first, so that nothing overflows; a row that holds +inf or NaN
- * gives NaN.  Rows are computed in blocks that stay in the first-level cache between exp and sum.
- */
+ * The row's maximum is subtracted first, so that nothing overflows; a row that contains +inf or NaN
+ * gives NaN.  Rows are computed in blocks that stay in the L1 cache between exp and sum. */
 #ifndef T /* ---- read once: the ops ---- */
 #include "graph/grad.h"
 #include "graph/infer.h"

@@ -2,7 +2,7 @@
  * INPUT. */
 #include "ops/nn/each_same.h"
 
-/* log(1 + exp(x)) without overflow, and without losing exp(x) beside the 1. */
+/* log(1 + exp(x)) without overflow, and without losing a small exp(x) next to the 1. */
 MR_UNARY_ARRAY(softplus, mr_vsoftplus_f)
 MR_UNARY_SLOW(softplus, MR_TYPE_DOUBLE, (x < 0 ? 0 : x) + log1p(exp(-fabs(x))))
 MR_UNARY(softsign, MR_FLOATS, x / (1 + fabs(x)))
@@ -22,8 +22,8 @@ static void softsign_backward(mr_grad *g)
     mr_dxi(g, 0, mr_emit(g->s, "SoftsignGrad", mr_dyi(g, 0), mr_xi(g, 0)));
 }
 
-/* Of g s with s = sigmoid(x): by g it is s, by x it is g s (1 - s), which is what SigmoidGrad
- * gives. */
+/* The op is g s with s = sigmoid(x).  Its derivative by g is s; by x it is g s (1 - s), which SigmoidGrad
+ * computes. */
 static void softplus_grad_backward(mr_grad *g)
 {
     mr_out dz = mr_dyi(g, 0), gradients = mr_xi(g, 0), features = mr_xi(g, 1);
@@ -32,7 +32,7 @@ static void softplus_grad_backward(mr_grad *g)
                          mr_emit(g->s, "Mul", dz, gradients)));
 }
 
-/* Of g / (1 + |x|)^2: by x it is -2 g sign(x) / (1 + |x|)^3. */
+/* The op is g / (1 + |x|)^2; its derivative by x is -2 g sign(x) / (1 + |x|)^3. */
 static void softsign_grad_backward(mr_grad *g)
 {
     mr_out dz = mr_dyi(g, 0), gradients = mr_xi(g, 0), features = mr_xi(g, 1);

@@ -1,9 +1,9 @@
-/* ops/nn/wide.c -- 16-bit floats as floats. */
+/* ops/nn/wide.c -- converts 16-bit floats to float and back around a kernel. */
 #include "ops/nn/wide.h"
 
 #include "ops/nn/layout.h"
 
-#define CONVERT_NS 0.7 /* an element */
+#define CONVERT_NS 0.7 /* per element */
 
 typedef struct conversion {
     const char *from;
@@ -49,7 +49,7 @@ mr_status *mr_wide_out(mr_run *r, int in, int i, int rank, const int64_t *dims, 
     if (wide == narrow)
         return mr_run_output(r, i, rank, dims, &out->t);
     MR_TRY(
-        mr_run_output(r, i, rank, dims, &out->t)); /* says early when there is no memory for it */
+        mr_run_output(r, i, rank, dims, &out->t)); /* reports early if there is no memory for it */
     MR_TRY(mr_run_temp(r, wide, rank, dims, &out->t));
     out->copy = true;
     return NULL;

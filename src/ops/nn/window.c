@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 
-/* A list of one number a dimension of the image, the batch and channels included. */
+/* Reads a list with one number per dimension of the image, including batch and channels. */
 static mr_status *get_list(const mr_node *n, const mr_window *w, const char *name, const char *what,
                            const int64_t **out)
 {
@@ -16,7 +16,7 @@ static mr_status *get_list(const mr_node *n, const mr_window *w, const char *nam
     return NULL;
 }
 
-/* Numbers that must be 1 for batch and channels and positive elsewhere. */
+/* Reads numbers that must be 1 for batch and channels and positive elsewhere. */
 static mr_status *get_steps(const mr_node *n, const mr_window *w, const char *name, int64_t *out)
 {
     const int64_t *v;
@@ -106,7 +106,7 @@ mr_status *mr_window_init(const mr_node *n, int spatial, mr_window *out)
         return get_pool(n, out);
     for (int i = 0; i < spatial; i++)
         out->dilation[i] = 1;
-    if (!mr_node_attr(n, "strides")) /* of a pool whose window is an input */
+    if (!mr_node_attr(n, "strides")) /* a pool whose window is an input */
         return NULL;
     MR_TRY(get_steps(n, out, "strides", out->stride));
     return mr_node_attr(n, "dilations") ? get_steps(n, out, "dilations", out->dilation) : NULL;

@@ -1,9 +1,8 @@
-/* ops/nn/window.h -- windows that slide over images: what convolutions and pools have in common.
+/* ops/nn/window.h -- windows that slide over images, for convolutions and pools.
  *
- * mr_window holds the attrs of a node, in the order of the spatial dimensions alone: rows and
- * columns, for 3-D ops also depth before them.  Kernels treat all as three-dimensional: the
- * dimensions that an op does not have are of size 1 and come first.  The arithmetic of sizes and
- * padding is mr_window_size (graph/infer.h). */
+ * mr_window holds the attrs of a node for the spatial dimensions only: rows and columns, and for 3-D
+ * ops depth before them.  Kernels treat all ops as three-dimensional: the dimensions that an op does
+ * not have come first and have size 1.  mr_window_size (graph/infer.h) computes sizes and padding. */
 #ifndef MR_OPS_NN_WINDOW_H
 #define MR_OPS_NN_WINDOW_H
 
@@ -16,21 +15,21 @@ typedef struct mr_window {
     int n; /* spatial dimensions of the op: 2 or 3 */
     mr_layout layout;
     mr_padding padding;
-    /* of the op's n dimensions */
-    int64_t stride[MR_SPACE], dilation[MR_SPACE], size[MR_SPACE]; /* size: of pools, from ksize */
+    /* for the op's n dimensions */
+    int64_t stride[MR_SPACE], dilation[MR_SPACE], size[MR_SPACE]; /* size: only pools, from ksize */
     int64_t before[MR_SPACE], after[MR_SPACE];                    /* explicit paddings */
     int64_t depth, depth_stride; /* of pools: the window and stride along channels */
 } mr_window;
 
-/* Reads strides, padding, data_format, and where the op has them dilations, explicit_paddings and
- * ksize. INVALID_ARGUMENT or UNIMPLEMENTED as TensorFlow. */
+/* Reads strides, padding, data_format, and if the op has them dilations, explicit_paddings and ksize.
+ * Returns INVALID_ARGUMENT or UNIMPLEMENTED in the same cases as TensorFlow. */
 mr_status *mr_window_init(const mr_node *n, int spatial, mr_window *out);
 
-/* The window and strides of a pool, which may run along channels: a number each for all dimensions of
- * the image. */
+/* Sets the window and strides of a pool, which may also run along channels: one number for each dimension
+ * of the image. */
 mr_status *mr_window_set_pool(mr_window *w, const int64_t *size, const int64_t *stride);
 
-/* Sizes along spatial dimension i of the op: the output's and the padding, for an input of `in` and
+/* The padding and the output's size along spatial dimension i of the op, for an input of size `in` and
  * a window of `size`; -1 is unknown. */
 mr_status *mr_window_place(const mr_window *w, int i, int64_t in, int64_t size, int64_t *before,
                            int64_t *after, int64_t *out);
