@@ -78,7 +78,8 @@ static mr_status *sequence_open(mr_run *r, sequence *q)
     q->k = (mr_lstm_weights){.batch = x->dims[1], .inputs = x->dims[2], .cells = cs->dims[1]};
     int64_t most = INT64_C(1) << 40; /* so that sums and multiples of sizes fit */
     if (q->k.inputs > most || q->k.cells > most)
-        return mr_invalid("x and cs_prev are too wide");
+        return mr_invalid("x and cs_prev are too wide: %s and %s", MR_TENSOR_SHAPE(mr_in(r, X)),
+                          MR_TENSOR_SHAPE(mr_in(r, CS_PREV)));
     MR_TRY(check_weights(r, &q->k));
     MR_TRY(mr_in_scalar_int(r, LENGTH, "seq_len_max", &q->length));
     if (q->length < 0 || q->length > q->time)

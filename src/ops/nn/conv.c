@@ -172,7 +172,7 @@ static mr_status *compute_repeated(mr_run *r, mr_conv_pass pass, const mr_conv *
     single.in_channels = single.groups = c->out_channels;
     mr_tensor *image;
     if (!mr_i64_mul(n, times, &many))
-        return mr_error(MR_RESOURCE_EXHAUSTED, "Repeating %lld channels %lld times is too much",
+        return mr_error(MR_RESOURCE_EXHAUSTED, "A depthwise convolution over %lld channels with multiplier %lld is too large",
                         (long long)c->in_channels, (long long)times);
     MR_TRY(mr_run_temp(r, type, 1, &many, &image));
     mr_status *st;

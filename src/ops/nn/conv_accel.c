@@ -31,7 +31,8 @@ static mr_status *product_init(product *p, mr_run *r, const mr_conv *c)
     int64_t size;
     *p = (product){.r = r, .c = c, .pixels = mr_conv_pixels(c->out), .row = mr_conv_pixels(c->window) * c->in_channels};
     if (!mr_i64_mul(p->pixels, p->row, &size) || size > INT64_MAX / 8)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "the windows of an image take more room than there can be");
+        return mr_error(MR_RESOURCE_EXHAUSTED, "the convolution is too large: %lld windows of %lld elements per image",
+                        (long long)p->pixels, (long long)p->row);
     p->images = MR_MAX(1, MR_MIN(c->batch, ROOM_BYTES / (4 * MR_MAX(size, 1))));
     return mr_run_temp(r, MR_FLOAT, 1, &(int64_t){p->images * size}, &p->col);
 }

@@ -262,7 +262,7 @@ static mr_status *run_conv(mr_run *r)
     int64_t channels = x->dims[a->first ? a->batch_dims : x->rank - 1], in,
             want = f->dims[a->space];
     if (!mr_i64_mul(want, a->groups, &in) || in != channels)
-        return mr_invalid("%lld channels are not %lld groups of the %lld that the filter sees",
+        return mr_invalid("input has %lld channels, expected %lld groups of the filter's %lld channels",
                           (long long)channels, (long long)a->groups, (long long)want);
     return mr_inside_run(r);
 }

@@ -107,7 +107,7 @@ static mr_status *vec_permute(mr_run *r)
         int n = f.n - 2;
         f = without_n_and_c(&f);
         if (f.n != n)
-            return mr_invalid("a list of %d dimensions needs formats with N and C", n);
+            return mr_invalid("a list of %d dimensions requires formats that contain N and C", n);
     }
     MR_TRY(mr_run_output(r, 0, x->rank, x->dims, &y));
     int64_t width = x->rank == 2 ? 2 : 1;

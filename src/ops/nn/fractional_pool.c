@@ -212,7 +212,7 @@ static mr_status *fractional_pool_forward(mr_run *r)
     for (int i = 0; i < 2; i++) {
         w.out[i] = (int64_t)floorf((float)w.in[i] / s->ratio[i]);
         if (w.out[i] < 1)
-            return mr_invalid("an image of %s has nothing left when it is pooled",
+            return mr_invalid("pooling_ratio leaves no rows or no columns of an image of shape %s",
                               MR_TENSOR_SHAPE(x));
         w.out[i] = MR_MIN(w.out[i], w.in[i]); /* a float may round a large size up */
         MR_TRY(mr_run_output(r, 1 + i, 1, (int64_t[]){w.out[i] + 1}, &at[i]));
@@ -237,7 +237,7 @@ static mr_status *check_sequence(const mr_tensor *t, int64_t in, int64_t out, co
                           MR_TENSOR_SHAPE(t));
     for (int64_t i = 0; i < out; i++)
         if (at[i] < 0 || at[i] >= in || at[i + 1] <= at[i] || at[i + 1] > in)
-            return mr_invalid("%s must rise from window to window and stay inside of 0..%lld, got "
+            return mr_invalid("%s must increase from window to window and stay within 0..%lld, got "
                               "%lld and %lld", what, (long long)in, (long long)at[i],
                               (long long)at[i + 1]);
     return NULL;
@@ -248,8 +248,8 @@ static mr_status *read_windows(const mr_run *r, const int64_t *dims, int g, wind
 {
     const mr_tensor *dy = mr_in(r, g);
     if (dy->rank != 4 || dy->dims[0] != dims[0] || dy->dims[3] != dims[3])
-        return mr_invalid("out_backprop must be 4-dimensional, of the batch and channels of %s, "
-                          "got %s", MR_SHAPE_TEXT(4, dims), MR_TENSOR_SHAPE(dy));
+        return mr_invalid("out_backprop must be 4-dimensional, with the batch size and channels of the "
+                          "input (%s), got %s", MR_SHAPE_TEXT(4, dims), MR_TENSOR_SHAPE(dy));
     *w = (windows){.batch = dims[0], .in = {dims[1], dims[2]}, .out = {dy->dims[1], dy->dims[2]},
                    .channels = dims[3], .overlapping = *(const bool *)r->state};
     for (int i = 0; i < 2; i++) {

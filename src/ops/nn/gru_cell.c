@@ -36,7 +36,8 @@ static mr_status *check_sizes(const mr_run *r, sizes *s)
                           MR_TENSOR_SHAPE(h));
     *s = (sizes){x->dims[0], x->dims[1], h->dims[1]};
     if (s->inputs > most || s->cells > most)
-        return mr_invalid("x and h_prev are too wide");
+        return mr_invalid("x and h_prev are too wide: %s and %s", MR_TENSOR_SHAPE(mr_in(r, X)),
+                          MR_TENSOR_SHAPE(mr_in(r, H_PREV)));
     const int64_t state[2] = {s->batch, s->cells}, rows = s->inputs + s->cells;
     const int64_t w_ru[2] = {rows, 2 * s->cells}, w_c[2] = {rows, s->cells};
     MR_TRY(check_shape(r, H_PREV, 2, state));

@@ -119,7 +119,7 @@ static mr_status *run_node(mr_run *r, const mr_inside *s, const values *v, int i
                   .n_out = n->n_out, .in = in, .out = &v->all[v->first[i]], .step = r->step,
                   .frame = r->frame, .iteration = r->iteration};
     mr_status *st = k->kernel->run ? k->kernel->run(&own)
-                                   : mr_error(MR_INTERNAL, "%s waits", n->def->name);
+                                   : mr_error(MR_INTERNAL, "%s has only an asynchronous kernel", n->def->name);
     for (int a = 0; a < n->n_in; a++)
         mr_value_drop(&in[a]);
     mr_scratch_free(in);
@@ -132,7 +132,7 @@ mr_status *mr_inside_run(mr_run *r)
     mr_status *st = NULL;
     values v = {0};
     if (!values_init(r, &v, s))
-        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for what is inside of %s", r->node->name));
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the nodes inside %s", r->node->name));
     for (int i = 0; i < s->n_inputs; i++)
         v.all[v.first[i]] = (mr_value){.t = mr_tensor_ref(mr_in(r, i)), .kind = MR_LIVE};
     for (int i = s->n_inputs; i < s->graph->nodes.n; i++)

@@ -51,7 +51,8 @@ static mr_status *cell_open(mr_run *r, cell *q)
     q->k = (mr_lstm_weights){.batch = x->dims[0], .inputs = x->dims[1], .cells = cs->dims[1]};
     int64_t most = INT64_C(1) << 40; /* so that sums and multiples of sizes fit */
     if (q->k.inputs > most || q->k.cells > most)
-        return mr_invalid("x and cs_prev are too wide");
+        return mr_invalid("x and cs_prev are too wide: %s and %s", MR_TENSOR_SHAPE(mr_in(r, X)),
+                          MR_TENSOR_SHAPE(mr_in(r, CS_PREV)));
     const int64_t state[2] = {q->k.batch, q->k.cells};
     const int64_t w[2] = {q->k.inputs + q->k.cells, 4 * q->k.cells};
     MR_TRY(check_shape(r, CS_PREV, 2, state));

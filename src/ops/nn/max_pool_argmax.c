@@ -84,7 +84,7 @@ static mr_status *argmax_pool_forward(mr_run *r)
     MR_GO(mr_wide_out(r, -1, 0, 4, dims, &y));
     MR_GO(mr_run_output(r, 1, 4, dims, &argmax));
     if (argmax->dtype == MR_INT32 && mr_in(r, 0)->n > INT32_MAX)
-        MR_GO(mr_invalid("the places of %s do not fit int32", MR_TENSOR_SHAPE(mr_in(r, 0))));
+        MR_GO(mr_invalid("the indices of an input of shape %s do not fit int32", MR_TENSOR_SHAPE(mr_in(r, 0))));
     if (y.t->n == 0)
         goto out;
     MR_GO(mr_wide_in(r, 0, &x));
@@ -108,7 +108,7 @@ static mr_status *place_at(const mr_run *r, const mr_tensor *argmax, int64_t i, 
     if (!s->with_batch && at >= 0 && at < size)
         at += b * size;
     if (at < b * size || at >= (b + 1) * size)
-        return mr_invalid("invalid output index: %lld, outside of the image of %lld numbers",
+        return mr_invalid("invalid output index: %lld, the image has %lld elements",
                           (long long)mr_tensor_int_at(argmax, i), (long long)size);
     *out = at;
     return NULL;
