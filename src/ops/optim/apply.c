@@ -59,7 +59,7 @@ static mr_status *read_scalars(update *u)
                               MR_TENSOR_SHAPE(t));
         mr_c128 *h = &u->args.h[i];
         if (!mr_dtype_convert((mr_dtype)t->dtype, t->data, MR_COMPLEX128, h, 1, false))
-            return mr_error(MR_UNIMPLEMENTED, "hyper-parameters of type %s",
+            return mr_error(MR_UNIMPLEMENTED, "hyper-parameters of type %s are not supported",
                             mr_dtype_name(t->dtype));
         if (!within_limit(f->limits[i], creal(*h), u->args.flag))
             return mr_invalid("%s is not a %sscalar: %g", name, kinds[f->limits[i]], creal(*h));
