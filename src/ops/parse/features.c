@@ -66,7 +66,7 @@ mr_status *mr_feature_keys_vector(const mr_run *r, int in, const char *what, int
 {
     const mr_tensor *t = mr_in(r, in);
     if (t->rank != 1 || t->n != n)
-        return mr_invalid("Expected %s to be a vector of %d keys, one a type, got shape %s", what, n,
+        return mr_invalid("Expected %s to be a vector of %d keys, one per type, got shape %s", what, n,
                           MR_TENSOR_SHAPE(t));
     for (int i = 0; i < n; i++)
         out[i].key = mr_tensor_str_at(t, i);

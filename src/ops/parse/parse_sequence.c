@@ -111,7 +111,7 @@ static mr_status *read_missing_flags(const mr_run *r, int in, int n, mr_feature 
     const mr_tensor *t = mr_in(r, in);
     if (t->rank != 1 || t->n != n)
         return mr_invalid("Expected feature_list_dense_missing_assumed_empty to be a vector of %d, one "
-                          "a dense feature list, got shape %s",
+                          "per dense feature list, got shape %s",
                           n, MR_TENSOR_SHAPE(t));
     for (int i = 0; i < n; i++)
         dense[i].missing_is_empty = MR_DATA(bool, t)[i];

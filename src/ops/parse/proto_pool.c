@@ -114,7 +114,7 @@ static mr_proto_field *read_field(mr_proto_pool *p, mr_pb_reader *r, mr_sv *exte
         }
     f->packed = f->packed && may_be_packed(f);
     if (f->number == 0 || f->number > 0x1FFFFFFF || f->type == 0 || f->type >= MR_PROTO_N_TYPES)
-        mr_pb_fail(r, "a field without a number or type");
+        mr_pb_fail(r, "a field has no valid number or type");
     return f;
 }
 
@@ -250,8 +250,8 @@ static mr_status *resolve_field(mr_proto_pool *p, mr_proto_field *f)
     if (f->type == MR_PROTO_ENUM)
         f->enumeration = mr_map_get(&p->enums, f->type_name);
     if ((message && !f->message) || (f->type == MR_PROTO_ENUM && !f->enumeration))
-        return mr_invalid("Failed to load FileDescriptorProto: field %.*s is of the type %.*s, which is "
-                          "not there",
+        return mr_invalid("Failed to load FileDescriptorProto: field %.*s is of the type %.*s, which "
+                          "does not exist",
                           MR_SV_ARG(f->name), MR_SV_ARG(f->type_name));
     return NULL;
 }
@@ -264,7 +264,7 @@ static mr_status *resolve_message(mr_proto_pool *p, mr_proto_message *m)
         MR_TRY(resolve_field(p, f));
         if (mr_map_put(&m->names, f->name, f) || mr_imap_put(&m->numbers, f->number, f))
             return mr_invalid("Failed to load FileDescriptorProto: the name or number of field %.*s (%u) "
-                              "of %.*s comes twice",
+                              "of %.*s is used twice",
                               MR_SV_ARG(f->name), f->number, MR_SV_ARG(m->full_name));
     }
     return NULL;
@@ -396,7 +396,7 @@ mr_status *mr_proto_check_dtype(mr_dtype dtype)
     for (int t = 1; t < MR_PROTO_N_TYPES; t++)
         if (types[t].dtype == dtype)
             return NULL;
-    return mr_error(MR_UNIMPLEMENTED, "No field of a message is of type %s", mr_dtype_name(dtype));
+    return mr_error(MR_UNIMPLEMENTED, "No protobuf field type corresponds to %s", mr_dtype_name(dtype));
 }
 
 const char *mr_proto_type_name(mr_proto_type t) { return types[t].name; }

@@ -104,7 +104,7 @@ MR_TEST(proto_pool_says_that_a_type_is_missing)
     mr_str s = {0};
     mr_proto_pool *p;
     describe(&s, ".p.F");
-    MR_CHECK_ERR(mr_proto_pool_new(mr_str_view(&s), &p), MR_INVALID_ARGUMENT, "type p.F, which is not there");
+    MR_CHECK_ERR(mr_proto_pool_new(mr_str_view(&s), &p), MR_INVALID_ARGUMENT, "type p.F, which does not exist");
     MR_CHECK_ERR(mr_proto_pool_new(MR_SV("abc"), &p), MR_INVALID_ARGUMENT, "FileDescriptorSet");
     mr_str_deinit(&s);
 }
@@ -142,7 +142,7 @@ MR_TEST(proto_text_says_where_it_is_wrong)
         mr_str_appendz(&out, "m { ");
     mr_str deep = {0};
     MR_CHECK_ERR(mr_proto_from_text(mr_proto_pool_find(p, MR_SV("p.M")), mr_str_view(&out), &deep),
-                 MR_DATA_LOSS, "expected fewer levels");
+                 MR_DATA_LOSS, "expected fewer nested messages");
     mr_str_deinit(&deep);
     mr_str_deinit(&out);
     mr_proto_pool_free(p);

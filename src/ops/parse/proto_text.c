@@ -53,7 +53,7 @@ static mr_status *string_value(parser *p, uint32_t number)
         st = mr_token_unescape(&p->lex.token, &s);
         if (st) {
             mr_status_free(st);
-            st = unexpected_token(p, "a string with right escapes");
+            st = unexpected_token(p, "a string with valid escapes");
         } else {
             st = next_token(p);
         }
@@ -124,7 +124,7 @@ static mr_status *int_value(parser *p, const mr_proto_field *f, int64_t *out)
         if (!enum_number(f->enumeration, t->text, out))
             return unexpected_token(p, "a value of the enum");
     } else if (t->kind != MR_TOKEN_INTEGER || !mr_token_to_u64(t, &v) || !in_range(f->type, minus, v))
-        return unexpected_token(p, "a whole number in range");
+        return unexpected_token(p, "an integer in range");
     else
         *out = (int64_t)(minus ? 0 - v : v);
     return next_token(p);
@@ -170,7 +170,7 @@ static mr_status *parse_submessage(parser *p, const mr_proto_field *f)
     if (!angle && !at_symbol(p, '{'))
         return unexpected_token(p, "{");
     if (--p->depth < 0)
-        return unexpected_token(p, "fewer levels");
+        return unexpected_token(p, "fewer nested messages");
     MR_TRY(next_token(p));
     if (group)
         mr_pb_put_tag(p->w, f->number, MR_WIRE_GROUP);
