@@ -109,7 +109,8 @@ static mr_status *find_accumulator(mr_run *r, bool sparse, int in, int out, mr_a
         return NULL;
     mr_status *st;
     if (mr_accumulator_is_sparse(*a) != sparse) {
-        st = mr_invalid("%s: the accumulator is %s", n->def->name, sparse ? "dense" : "sparse");
+        st = mr_invalid("%s needs a %s accumulator, but this one is %s", n->def->name,
+                        sparse ? "sparse" : "dense", sparse ? "dense" : "sparse");
     } else {
         MR_ASSERT(n->n_in <= 5 && n->n_out <= 3);
         for (int i = 0; i < n->n_in; i++)
@@ -180,7 +181,7 @@ MR_OP(AccumulatorApplyGradient,
         "a = ConditionalAccumulator dtype=half shape=[] shared_name=\"a\"; "
         "dtype=float: a, 0, 1 -> !INVALID_ARGUMENT Signature mismatch, have: "
         "string_ref, int64, float-> expected: string_ref, int64, half->",
-        SPARSE("shape=[2]") ": a, 0, [1, 2] -> !INVALID_ARGUMENT the accumulator is sparse",
+        SPARSE("shape=[2]") ": a, 0, [1, 2] -> !INVALID_ARGUMENT but this one is sparse",
         NONE ", 0, [1] -> !NOT_FOUND does not exist"));
 MR_OP(ResourceAccumulatorApplyGradient,
     .doc      = "AccumulatorApplyGradient with a resource as its handle",
@@ -245,7 +246,7 @@ MR_OP(SparseAccumulatorApplyGradient,
         SPARSE("shape=?") "AccumulatorSetGlobalStep: a, 3; has_known_shape=false: "
             "a, 2, [0, 1], 1, [3] ->",
         DENSE("shape=[2]") "has_known_shape=false: a, 0, [0], [1], [3] -> !INVALID_ARGUMENT "
-            "the accumulator is dense"));
+            "but this one is dense"));
 
 /* ---- taking ---- */
 
@@ -314,7 +315,7 @@ MR_OP(SparseAccumulatorTakeGradient,
         SPARSE("shape=[5,?]") APPLY_SPARSE "a, 0, shape(0), shape(0,2), [5, 2]; "
             APPLY_SPARSE "a, 0, shape(0), shape(0,2), [5, 2]; "
             ": a, 2 -> shape(0), shape(0,2), [5, 2]",
-        DENSE("shape=[]") ": a, 1 -> !INVALID_ARGUMENT the accumulator is dense"));
+        DENSE("shape=[]") ": a, 1 -> !INVALID_ARGUMENT but this one is dense"));
 
 /* ---- step and count ---- */
 

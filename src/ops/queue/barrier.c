@@ -232,8 +232,8 @@ static mr_status *stack_component(const taker *t, const mr_tuple_barrier *b, int
     for (int i = 0; i < t->n_got; i++) {
         const mr_tensor *row = t->got[i]->t[c];
         if (!mr_tensor_same_shape(row, like))
-            return mr_invalid("component %d of barrier '%s' has shapes %s and %s, which cannot be one "
-                              "tensor", c, b->name, MR_TENSOR_SHAPE(like), MR_TENSOR_SHAPE(row));
+            return mr_invalid("component %d of barrier '%s' has shapes %s and %s, which cannot be "
+                              "stacked", c, b->name, MR_TENSOR_SHAPE(like), MR_TENSOR_SHAPE(row));
         MR_TRY(mr_tensor_try_copy_elements(out, i * row->n, row, 0, row->n));
     }
     return NULL;

@@ -23,7 +23,7 @@ static mr_status *init_maker(mr_make *m, void *p)
                           k->tuple.n, k->tuple.n_shapes);
     for (int i = 0; i < k->tuple.n_shapes; i++) /* of unknown rank: any */
         if (k->tuple.shapes[i]->rank >= 0 && !mr_pshape_full(k->tuple.shapes[i]))
-            return mr_invalid("Barrier component %d has shape %s, which is not known", i,
+            return mr_invalid("Barrier component %d has shape %s, which is not fully defined", i,
                               MR_PSHAPE_TEXT(k->tuple.shapes[i]));
     return mr_named_init(&k->named, m, &mr_tuple_barrier_type);
 }

@@ -470,7 +470,7 @@ void mr_stage_put_parts(mr_stage *s, mr_run *r, int64_t key, const mr_tensor *in
 {
     mr_status *st = check_order(indices);
     if (!st && indices->n != r->n_in - first_in)
-        st = mr_invalid("%lld indices for %d tensors", (long long)indices->n, r->n_in - first_in);
+        st = mr_invalid("got %lld indices for %d tensors", (long long)indices->n, r->n_in - first_in);
     if (!st)
         st = check_size(s, r, first_in);
     if (st) {
