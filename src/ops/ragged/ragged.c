@@ -11,7 +11,8 @@ static mr_status *check_splits(const mr_tensor *t, int64_t total)
                           (long long)mr_tensor_int_at(t, 0));
     for (int64_t i = 1; i < t->n; i++)
         if (mr_tensor_int_at(t, i) < mr_tensor_int_at(t, i - 1))
-            return mr_invalid("Ragged splits must be sorted: entry %lld falls", (long long)i);
+            return mr_invalid("Ragged splits must be sorted: entry %lld is smaller than the one before it",
+                              (long long)i);
     return mr_tensor_int_at(t, t->n - 1) == total
                ? NULL
                : mr_invalid("Final value of ragged splits must match the length of the "
@@ -42,7 +43,7 @@ mr_status *mr_give_splits(mr_run *r, int i, int64_t n, const int64_t *v)
         if (out->dtype == MR_INT64)
             MR_DATA(int64_t, out)[k] = v[k];
         else if (v[k] > INT32_MAX)
-            return mr_invalid("row splits of %lld do not fit int32", (long long)v[k]);
+            return mr_invalid("row split %lld does not fit int32", (long long)v[k]);
         else
             MR_DATA(int32_t, out)[k] = (int32_t)v[k];
     }

@@ -99,7 +99,7 @@ static mr_status *run_gather(mr_run *r)
         .depth = r->n_in - 2, .values = mr_in(r, r->n_in - 2), .indices = mr_in(r, r->n_in - 1)};
     int64_t *rows = NULL;
     if (g.depth > MR_MAX_RANK)
-        return mr_invalid("a ragged rank of %d: at most %d are possible", g.depth, MR_MAX_RANK);
+        return mr_invalid("ragged rank %d is too large, the maximum is %d", g.depth, MR_MAX_RANK);
     for (int i = 0; i < g.depth; i++)
         g.splits[i] = mr_in(r, i);
     MR_TRY(mr_ragged_check(g.splits, g.depth, g.values));
@@ -224,7 +224,7 @@ static mr_status *run_to_sparse(mr_run *r)
     mr_shape shape;
     int64_t *owner;
     if (depth > MR_MAX_RANK)
-        return mr_invalid("a ragged rank of %d: at most %d are possible", depth, MR_MAX_RANK);
+        return mr_invalid("ragged rank %d is too large, the maximum is %d", depth, MR_MAX_RANK);
     for (int i = 0; i < depth; i++)
         splits[i] = mr_in(r, i);
     MR_TRY(mr_ragged_check(splits, depth, values));

@@ -98,7 +98,7 @@ static mr_status *count_rows(const ranges *g, range_type t, int64_t *splits)
             return mr_invalid("Requires delta != 0");
         if (n < 0 || !mr_i64_add(splits[i], n, &splits[i + 1]))
             return mr_invalid(
-                "Requires a number of elements that can be counted, got too many in row %lld",
+                "Row %lld has too many elements",
                 (long long)i);
     }
     return NULL;

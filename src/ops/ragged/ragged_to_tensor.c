@@ -35,7 +35,7 @@ static mr_status *read_kinds(const mr_node *node, int n_tensors, kinds *k)
             return mr_invalid("Unknown string for partition info type: %.*s", MR_SV_ARG(a->ss[i]));
         bool counted = k->n > 0 && i > 0 && k->of[0] == FIRST_DIM_SIZE;
         if ((at == FIRST_DIM_SIZE && i > 0) || (at == VALUE_ROWIDS && !counted))
-            return mr_invalid("%s cannot stand at position %d of row_partition_types",
+            return mr_invalid("%s is not allowed at position %d of row_partition_types",
                               kind_names[at], i);
         k->of[i] = (kind)at;
     }
@@ -65,7 +65,7 @@ static mr_status *check_rowids(const mr_tensor *t, int64_t rows)
     for (int64_t i = 0; i < t->n; i++) {
         int64_t v = mr_tensor_int_at(t, i);
         if (v < before || v >= rows)
-            return mr_invalid("value_rowids must not fall and be in [0, %lld): entry %lld is %lld",
+            return mr_invalid("value_rowids must not decrease and must be in [0, %lld): entry %lld is %lld",
                               (long long)rows, (long long)i, (long long)v);
         before = v;
     }
@@ -77,11 +77,11 @@ static mr_status *check_splits(const mr_tensor *t, int64_t rows)
     if (t->n < 1 || mr_tensor_int_at(t, 0) != 0)
         return mr_invalid("row_splits must start with 0");
     if (rows >= 0 && t->n != rows + 1)
-        return mr_invalid("row_splits of %lld entries stand for %lld rows", (long long)t->n,
+        return mr_invalid("row_splits has %lld entries, but there are %lld rows", (long long)t->n,
                           (long long)rows);
     for (int64_t i = 1; i < t->n; i++)
         if (mr_tensor_int_at(t, i) < mr_tensor_int_at(t, i - 1))
-            return mr_invalid("row_splits must not fall: entry %lld does", (long long)i);
+            return mr_invalid("row_splits must not decrease: entry %lld does", (long long)i);
     return NULL;
 }
 
@@ -94,7 +94,7 @@ static mr_status *check_parts(padding *p)
         if (p->kinds[i] == FIRST_DIM_SIZE) {
             if (t->n != 1 || mr_tensor_int_at(t, 0) < 0)
                 return mr_invalid(
-                    "FIRST_DIM_SIZE must be one number that is not negative, got shape %s",
+                    "FIRST_DIM_SIZE must be one non-negative number, got shape %s",
                     MR_TENSOR_SHAPE(t));
             p->rows = rows = mr_tensor_int_at(t, 0);
             continue;
@@ -137,7 +137,7 @@ static mr_status *read_wanted_shape(const mr_tensor *t, int rank, int64_t *out)
                           "as -1, and others are vectors");
     if (t->rank == 1 && t->n != rank)
         return mr_invalid(
-            "Shape must be of %d dimensions, which the partitions and values have, but is of %lld",
+            "Shape must have %d dimensions, as the partitions and values require, but has %lld",
             rank, (long long)t->n);
     for (int d = 0; d < rank; d++) {
         out[d] = t->rank == 1 ? mr_tensor_int_at(t, d) : -1;
@@ -153,7 +153,7 @@ static mr_status *result_shape(padding *p, const mr_tensor *shape)
         rank = levels + p->values->rank;
     int64_t want[MR_MAX_RANK] = {0};
     if (rank > MR_MAX_RANK)
-        return mr_invalid("the result would have %d dimensions", rank);
+        return mr_invalid("the result would have %d dimensions, the maximum is %d", rank, MR_MAX_RANK);
     MR_TRY(read_wanted_shape(shape, rank, want));
     p->shape.rank = rank;
     p->shape.dims[0] = want[0] >= 0 ? want[0] : p->rows;
@@ -161,7 +161,7 @@ static mr_status *result_shape(padding *p, const mr_tensor *shape)
         p->shape.dims[1 + i] = want[1 + i] >= 0 ? want[1 + i] : longest_row(p, first + i);
     for (int d = 1; d < p->values->rank; d++) {
         if (want[levels + d] >= 0 && want[levels + d] != p->values->dims[d])
-            return mr_invalid("Dimension %d of shape is %lld, but values have %lld there",
+            return mr_invalid("Dimension %d of shape is %lld, but that of values is %lld",
                               levels + d, (long long)want[levels + d],
                               (long long)p->values->dims[d]);
         p->shape.dims[levels + d] = p->values->dims[d];
@@ -336,4 +336,4 @@ MR_OP(RaggedTensorToTensor,
         SPLITS "int64[2], [1, 2], 9, (int64[0, 2]) -> !INVALID_ARGUMENT",
         SPLITS "int64 -1, [1, 2], [9], (int64[0, 2]) -> !INVALID_ARGUMENT must be less than rt_input.flat_values.rank",
         "row_partition_types=[\"ROWS\"]: int64 -1, [1, 2], 9, (int64[0, 2]) -> !INVALID_ARGUMENT Unknown string for partition info type",
-        "row_partition_types=[\"VALUE_ROWIDS\"]: int64 -1, [1, 2], 9, (int64[0, 2]) -> !INVALID_ARGUMENT cannot stand at position 0"));
+        "row_partition_types=[\"VALUE_ROWIDS\"]: int64 -1, [1, 2], 9, (int64[0, 2]) -> !INVALID_ARGUMENT is not allowed at position 0"));

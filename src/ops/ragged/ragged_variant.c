@@ -180,7 +180,7 @@ static mr_status *to_variant(mr_run *r)
     mr_tensor *splits[MR_MAX_RANK], *values = mr_in(r, depth), *out;
     bool batched = *(const bool *)r->state;
     if (depth > MR_MAX_RANK)
-        return mr_invalid("a ragged rank of %d: at most %d are possible", depth, MR_MAX_RANK);
+        return mr_invalid("ragged rank %d is too large, the maximum is %d", depth, MR_MAX_RANK);
     for (int i = 0; i < depth; i++)
         splits[i] = mr_in(r, i);
     MR_TRY(mr_ragged_check(splits, depth, values));
@@ -491,7 +491,7 @@ static mr_status *to_variant_gradient(mr_run *r)
     for (int64_t i = 0; i < t->n; i++) {
         const ragged *g = (const ragged *)MR_DATA(mr_object *, t)[i];
         if (g && (g->base.type != &ragged_type || g->values->dtype != out->dtype))
-            return mr_invalid("encoded_ragged_grad[%lld] holds no RaggedTensorVariant of %s",
+            return mr_invalid("encoded_ragged_grad[%lld] does not hold a RaggedTensorVariant of %s",
                               (long long)i, mr_dtype_name(out->dtype));
         bool counted = t->rank == 1 && splits->rank == 1 && splits->n == t->n + 1 && s.rank > 0 &&
                        s.dims[0] > 0;
