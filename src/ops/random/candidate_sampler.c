@@ -106,11 +106,11 @@ static mr_status *draw_unique(mr_run *r, const mr_sampler *d, const void *ctx, m
         if (id_set_add(&seen, id))
             out[n++] = id;
         if (*tries == INT32_MAX)
-            st = mr_error(MR_RESOURCE_EXHAUSTED, "drew 2^31 times for %lld different classes",
+            st = mr_error(MR_RESOURCE_EXHAUSTED, "could not find %lld different classes in 2^31 draws",
                           (long long)s->num_sampled);
         else if (*tries % 65536 == 65535 && r->step->cancel &&
                  mr_cancel_started(r->step->cancel))
-            st = mr_error(MR_CANCELLED, "drawing of candidates was cancelled");
+            st = mr_error(MR_CANCELLED, "candidate sampling was cancelled");
     }
     mr_scratch_free(seen.slots);
     return st;

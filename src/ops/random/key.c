@@ -92,7 +92,7 @@ enum { STATE = 3 }; /* numbers of a generator */
 static mr_status *check_state(const mr_tensor *t, int64_t alg, int first)
 {
     if (!t)
-        return mr_error(MR_FAILED_PRECONDITION, "the variable of the generator is uninitialised");
+        return mr_error(MR_FAILED_PRECONDITION, "the state variable of the generator is uninitialized");
     if (t->dtype != MR_INT64)
         return mr_invalid("dtype of RNG state variable must be int64, not %s",
                           mr_dtype_name(t->dtype));

@@ -29,7 +29,7 @@ static mr_status *shuffle_by(mr_run *r, mr_philox p)
     mr_tensor *y;
     int64_t *order = mr_scratch(r, sizeof(int64_t) * (size_t)n);
     if (!order)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a permutation of %lld", (long long)n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a permutation of %lld rows", (long long)n);
     draw_order(&p, order, n);
     mr_status *st = mr_run_output(r, 0, x->rank, x->dims, &y);
     for (int64_t i = 0; !st && i < n; i++)

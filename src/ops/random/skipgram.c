@@ -199,7 +199,7 @@ static mr_status *next_sentence(state *s) MR_REQUIRES(s->mu)
         if (keeps_word(s, s->corpus[s->at]))
             s->sentence[i++] = s->corpus[s->at];
         if (++tries > MAX_TRIES)
-            return mr_invalid("a subsample of %g keeps hardly any word", s->subsample);
+            return mr_invalid("subsample %g keeps almost no word of the corpus", s->subsample);
     }
     return NULL;
 }

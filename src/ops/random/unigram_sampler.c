@@ -297,7 +297,7 @@ static mr_status *load_weight(loading *l, float w)
                           (long long)l->s->base.range, (long long)l->n + 1);
     w = powf(w, l->distortion);
     if (!(w >= 0) || isinf(w))
-        return mr_invalid("weight %lld of a class is no finite number >= 0", (long long)l->n);
+        return mr_invalid("the weight of class %lld must be finite and not negative", (long long)l->n);
     l->s->weights[l->n++] = w;
     l->s->total += w;
     return NULL;
@@ -359,7 +359,7 @@ static mr_status *load_unigrams(mr_make *m, loading *l, mr_sv path)
         return mr_invalid("%lld reserved ids do not fit the range %lld", (long long)reserved,
                           (long long)l->s->base.range);
     if (n > MOST_RESERVED) /* nothing that was given is as large as what they ask for */
-        return mr_error(MR_RESOURCE_EXHAUSTED, "%lld reserved ids are too many", (long long)n);
+        return mr_error(MR_RESOURCE_EXHAUSTED, "%lld reserved ids need too much memory", (long long)n);
     memset(l->s->weights, 0, sizeof(float) * (size_t)n);
     l->n = l->id = n;
     for (int i = 0; i < unigrams->n; i++)
@@ -376,7 +376,7 @@ static mr_status *check_weights(const fixed *s, int64_t n)
     for (int64_t i = 0; i < n; i++)
         positive += s->weights[i] > 0;
     if (positive == 0 || isinf(s->total))
-        return mr_invalid("the weights of all classes together are %g", s->total);
+        return mr_invalid("the sum of all weights must be positive and finite, got %g", s->total);
     if (s->base.unique && positive < s->base.num_sampled)
         return mr_invalid("Sampler's range is too small.");
     return NULL;
