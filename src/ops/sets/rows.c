@@ -141,7 +141,7 @@ mr_status *mr_sparse_check(const char *what, const mr_tensor *indices, const mr_
         return mr_invalid("%s_shape should be a vector, but got shape: %s", what,
                           MR_TENSOR_SHAPE(shape));
     if (indices->dims[0] != values->n || indices->dims[1] != shape->n)
-        return mr_invalid("%s_indices of shape %s do not fit %lld values of rank %lld", what,
+        return mr_invalid("%s_indices of shape %s do not match %lld values of rank %lld", what,
                           MR_TENSOR_SHAPE(indices), (long long)values->n, (long long)shape->n);
     if (shape->n > MR_MAX_RANK)
         return mr_invalid("%s_shape has %lld dimensions", what, (long long)shape->n);
