@@ -77,7 +77,7 @@ static mr_status *read_ragged(const mr_run *r, const mr_tensor *splits, const mr
                           (long long)at[splits->n - 1], (long long)values->n);
     for (int64_t i = 1; i < splits->n; i++)
         if (at[i] < at[i - 1])
-            return mr_invalid("Splits must not fall: splits[%lld] = %lld", (long long)i,
+            return mr_invalid("Splits must not decrease: splits[%lld] = %lld", (long long)i,
                               (long long)at[i]);
     MR_TRY(check_weights(values, weights));
     *c = (counted){values, weights, values->n, splits->n - 1, false};
@@ -222,7 +222,7 @@ MR_OP(RaggedBincount,
         "[0, 2, 2, 3], int32[1, 1, 0], int32 2, shape(0) -> [[0, 2], [0, 0], [1, 0]]", "[0, 2], int64[1, 0], int64 2, [5, 6] -> [[6, 5]]",
         "[1, 2], int32[1, 0], int32 2, shape(0) -> !INVALID_ARGUMENT Splits must start with 0, not with 1",
         "[0, 1], int32[1, 0], int32 2, shape(0) -> !INVALID_ARGUMENT Splits must end with the number of values, got 1 instead of 2",
-        "[0, 3, 2], int32[1, 0], int32 2, shape(0) -> !INVALID_ARGUMENT Splits must not fall",
+        "[0, 3, 2], int32[1, 0], int32 2, shape(0) -> !INVALID_ARGUMENT Splits must not decrease",
         "shape(0), int32 shape(0), int32 2, shape(0) -> !INVALID_ARGUMENT Must provide at least 1 row split"));
 
 /* ---- sparse results ---- */

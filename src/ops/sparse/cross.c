@@ -69,7 +69,7 @@ static mr_status *sparse_column(crossing *c, const mr_tensor *indices, const mr_
     MR_TRY(check_batch(c, s.dims[0]));
     for (int64_t i = 1; i < s.n; i++)
         if (mr_sparse_at(&s, i)[0] < mr_sparse_at(&s, i - 1)[0])
-            return mr_invalid("indices[%lld] is out of order: its row falls", (long long)i);
+            return mr_invalid("indices[%lld] is out of order: its row is smaller than the one before", (long long)i);
     int64_t n_starts;
     if (!mr_i64_add(s.dims[0], 1, &n_starts))
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld rows", (long long)s.dims[0]);
@@ -490,7 +490,7 @@ static mr_status *ragged_init(mr_make *m, void *p)
     MR_TRY(mr_node_get_type(m->node, "out_values_type", &out));
     return s->hashed == (out == MR_INT64)
                ? NULL
-               : mr_invalid("hashed_output gives int64 values, else they are strings");
+               : mr_invalid("out_values_type must be int64 with hashed_output and string without it");
 }
 
 static mr_status *ragged_columns(const mr_run *r, crossing *c)

@@ -132,7 +132,7 @@ static mr_status *grow_builder(mr_csr_builder *b)
 {
     int64_t cap = b->cap ? 2 * b->cap : 64;
     if (cap > INT32_MAX)
-        return mr_invalid("a sparse matrix of more than %d entries", INT32_MAX / 2);
+        return mr_invalid("a sparse matrix cannot have more than %d entries", INT32_MAX / 2);
     int32_t *cols = mr_try_realloc(b->cols, (size_t)cap * sizeof *cols);
     if (cols)
         b->cols = cols;

@@ -311,7 +311,7 @@ static mr_status *read_order(factor *f)
         int32_t p = f->order[i];
         if (p < 0 || p >= f->n || f->place[p] >= 0)
             return mr_invalid(
-                "permutation must hold each of the numbers below %lld once: entry %lld is %d",
+                "permutation must contain each number in [0, %lld) exactly once: entry %lld is %d",
                 (long long)f->n, (long long)i, p);
         f->place[p] = i;
     }
@@ -530,5 +530,5 @@ MR_OP(SparseMatrixSparseCholesky,
     .examples = MR_EXAMPLES(
         "m = SparseTensorToCSRSparseMatrix T=$T: [[0, 0], [1, 0], [1, 1]], [4, 2, 5], [2, 2]; : m, [0, 1] -> shape()",
         "m = SparseMatrixZeros type=$T: [2, 2]; : m, [0, 1] -> !INVALID_ARGUMENT Sparse Cholesky factorization failed for batch index 0.",
-        "m = SparseMatrixZeros type=$T: [2, 2]; : m, [0, 0] -> !INVALID_ARGUMENT each of the numbers below 2 once",
+        "m = SparseMatrixZeros type=$T: [2, 2]; : m, [0, 0] -> !INVALID_ARGUMENT each number in [0, 2) exactly once",
         "m = SparseMatrixZeros type=$T: [2, 2]; : m, [0] -> !INVALID_ARGUMENT permutation must have an entry for each row"));

@@ -195,9 +195,8 @@ static mr_status *run_mul(mr_run *r)
     if (by->rank != 0 && (a->rank != 3 || by->rank != 3 || by->dims[0] != a->batch ||
                           by->dims[1] != 1 || by->dims[2] != 1))
         return mr_error(MR_UNIMPLEMENTED,
-                        "a sparse matrix is multiplied by a scalar, a batch of them by [batch, 1, "
-                        "1] numbers of type "
-                        "%s, but b has shape %s",
+                        "b must be a scalar, or for a batch of matrices have shape [batch, 1, 1]; "
+                        "it has type %s and shape %s",
                         mr_dtype_name(by->dtype), MR_TENSOR_SHAPE(by));
     MR_TRY(mr_csr_wide(a, &values));
     mr_status *st = NULL;
@@ -338,7 +337,7 @@ static mr_status *multiply_dense(mr_run *r, dense_product *p, const mr_tensor *b
         p->out = sums + i * p->m * p->n;
         multiply_one(p, i);
         if (r->step->cancel && mr_cancel_started(r->step->cancel))
-            MR_GO(mr_error(MR_CANCELLED, "a product of matrices was cancelled"));
+            MR_GO(mr_error(MR_CANCELLED, "the matrix product was cancelled"));
     }
     for (int64_t i = 0; p->o->c_out && i < out->n; i++)
         sums[i] = conj(sums[i]);

@@ -59,7 +59,7 @@ mr_status *mr_sparse_cut(mr_run *r, const mr_sparse *s,
     MR_TRY(mr_sparse_check_bounds(s));
     for (int64_t i = 1; i < s->n; i++)
         if (mr_sparse_at(s, i)[0] < mr_sparse_at(s, i - 1)[0])
-            return mr_invalid("indices[%lld] is out of order: its first number falls",
+            return mr_invalid("indices[%lld] is out of order: its first number is smaller than the one before",
                               (long long)i);
     for (int64_t row = 0, at = 0; row < s->dims[0]; row++) {
         int64_t end = at;
@@ -125,7 +125,7 @@ mr_status *mr_sparse_stack(mr_run *r, const mr_sparse_part *parts, int64_t n, in
     MR_TRY(stacked_shape(parts, n, lead_rank, lead, &shape));
     for (int64_t i = 0; i < n; i++)
         if (!mr_i64_add(total, parts[i].values->n, &total))
-            return mr_error(MR_RESOURCE_EXHAUSTED, "too many elements to put together");
+            return mr_error(MR_RESOURCE_EXHAUSTED, "too many elements to concatenate");
     MR_TRY(mr_sparse_output(r, 0, total, shape.rank, &indices, &values));
     for (int64_t i = 0; i < n; at += parts[i++].values->n)
         MR_TRY(write_part(&parts[i], i, lead_rank, lead,

@@ -90,7 +90,7 @@ mr_status *mr_sparse_check_order(const mr_sparse *s)
 mr_status *mr_sparse_elements(const mr_sparse *s, int64_t *n)
 {
     if (s->rank > MR_MAX_RANK)
-        return mr_invalid("a dense shape of %lld dimensions: at most %d are possible",
+        return mr_invalid("the dense shape has %lld dimensions, the maximum is %d",
                           (long long)s->rank, MR_MAX_RANK);
     return mr_shape_elements((int)s->rank, s->dims, n);
 }

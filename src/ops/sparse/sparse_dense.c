@@ -130,7 +130,7 @@ static mr_status *check_dense_add(const mr_tensor *indices, const mr_tensor *val
     if (indices->rank != 2 || values->rank != 1 || shape->rank != 1 ||
         values->n != indices->dims[0] || shape->n != indices->dims[1])
         return mr_invalid(
-            "a_indices, a_values and a_shape of shapes %s, %s and %s are no sparse tensor",
+            "a_indices, a_values and a_shape of shapes %s, %s and %s do not form a sparse tensor",
             MR_TENSOR_SHAPE(indices), MR_TENSOR_SHAPE(values), MR_TENSOR_SHAPE(shape));
     if (shape->n != b->rank)
         return mr_invalid("Two operands have different ndims: %lld vs. %d", (long long)shape->n,

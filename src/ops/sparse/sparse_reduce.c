@@ -38,7 +38,7 @@ static mr_status *read_folding(mr_run *r, folding *f)
 {
     MR_TRY(mr_sparse_read(r, 0, "", &f->s));
     if (f->s.rank > MR_MAX_RANK)
-        return mr_invalid("a shape of %lld dimensions: at most %d are possible",
+        return mr_invalid("the shape has %lld dimensions, the maximum is %d",
                           (long long)f->s.rank, MR_MAX_RANK);
     MR_TRY(read_axes(f, mr_in(r, 3)));
     MR_TRY(mr_sparse_check_bounds(&f->s));

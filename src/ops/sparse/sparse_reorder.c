@@ -66,7 +66,7 @@ static mr_status *new_dims(const mr_tensor *t, int64_t total, mr_shape *out)
     int64_t known = 1;
     int open = -1;
     if (t->n > MR_MAX_RANK)
-        return mr_invalid("a shape of %lld dimensions: at most %d are possible", (long long)t->n,
+        return mr_invalid("the new shape has %lld dimensions, the maximum is %d", (long long)t->n,
                           MR_MAX_RANK);
     mr_shape_set(out, (int)t->n, t->data);
     for (int d = 0; d < out->rank; d++) {
@@ -411,7 +411,7 @@ static mr_status *run_slice_grad(mr_run *r)
     if (grad->rank != 1 || in->rank != 2 || start->rank != 1 || out->rank != 2 ||
         out->dims[0] != grad->n || in->dims[1] != out->dims[1] || start->n != in->dims[1])
         return mr_invalid("the gradient %s, the indices %s and %s and the start %s of a slice do "
-                          "not belong together",
+                          "not match",
                           MR_TENSOR_SHAPE(grad), MR_TENSOR_SHAPE(in), MR_TENSOR_SHAPE(out),
                           MR_TENSOR_SHAPE(start));
     int64_t rank = start->n, k = 0;
@@ -448,7 +448,7 @@ MR_OP(SparseSliceGrad,
     .kernels  = MR_KERNELS(MR_CPU_ANY(run_slice_grad)),
     .examples = MR_EXAMPLES(
         "[5], [[0, 1], [1, 0], [1, 2]], [1, 0], [[0, 0]] -> [0, 5, 0]", "shape(0), [[0]], [1], shape(0,1) -> [0]",
-        "[5], [[0]], [1], [[0]] -> !INTERNAL aren't all propagated", "[5], [[0]], [1], [[0, 0]] -> !INVALID_ARGUMENT do not belong"));
+        "[5], [[0]], [1], [[0]] -> !INTERNAL aren't all propagated", "[5], [[0]], [1], [[0, 0]] -> !INVALID_ARGUMENT do not match"));
 
 /* ---- SparseSplit ---- */
 
