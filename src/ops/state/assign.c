@@ -92,7 +92,8 @@ static mr_status *update_variable(mr_run *r, mr_update_kind kind)
     mr_tensor *t = NULL;
     mr_status *st = NULL;
     if (!loop)
-        return mr_error(MR_UNIMPLEMENTED, "%s of type %s", r->node->def->name, mr_dtype_name(v->dtype));
+        return mr_error(MR_UNIMPLEMENTED, "%s is not implemented for type %s", r->node->def->name,
+                        mr_dtype_name(v->dtype));
     mr_lock(&v->mu);
     MR_GO(mr_variable_writable(v, mr_run_allocator(r), &t));
     if (!t)

@@ -135,7 +135,7 @@ static mr_status *read_variables(mr_run *r)
 static mr_status *reads_shape(mr_infer *c)
 {
     if (c->n_in != c->n_out)
-        return mr_invalid("%d variables are read as %d values", c->n_in, c->n_out);
+        return mr_invalid("%d variables but %d outputs", c->n_in, c->n_out);
     for (int i = 0; i < c->n_in; i++) {
         const mr_handle_info *h = c->in_handles ? c->in_handles[i] : NULL;
         if (!h || h->n == 0)
@@ -165,7 +165,7 @@ static mr_status *count_locked(mr_run *r, mr_variable *v, int64_t limit) MR_REQU
 {
     mr_tensor *t, *out;
     if (v->dtype != mr_out_dtype(r, 0))
-        return mr_invalid("the variable is of type %s, not %s", mr_dtype_name(v->dtype),
+        return mr_invalid("the variable is of type %s, the output of type %s", mr_dtype_name(v->dtype),
                           mr_dtype_name(mr_out_dtype(r, 0)));
     if (!v->t)
         return mr_error(MR_FAILED_PRECONDITION, "Could not find variable %s: it has no value",

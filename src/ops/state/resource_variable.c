@@ -246,7 +246,8 @@ static mr_status *update_locked(mr_run *r, mr_variable *v, mr_update_kind kind) 
         return mr_invalid("Cannot update variable with shape %s using a Tensor with shape %s, shapes must be equal.",
                           MR_TENSOR_SHAPE(t), MR_TENSOR_SHAPE(value));
     if (!loop)
-        return mr_error(MR_UNIMPLEMENTED, "%s of type %s", r->node->def->name, mr_dtype_name(v->dtype));
+        return mr_error(MR_UNIMPLEMENTED, "%s is not implemented for type %s", r->node->def->name,
+                        mr_dtype_name(v->dtype));
     return mr_update_run(r, kind, loop, t, value);
 }
 

@@ -68,7 +68,8 @@ static mr_status *resource_gather(mr_run *r)
     if (!params)
         st = mr_error(MR_FAILED_PRECONDITION, "Could not find variable %s: it has no value", v->name);
     else if (v->dtype != mr_out_dtype(r, 0) || batch < 0 || batch >= MR_MAX_RANK)
-        st = mr_invalid("the variable is of type %s, batch_dims %lld", mr_dtype_name(v->dtype), (long long)batch);
+        st = mr_invalid("the variable is of type %s, the output of type %s; batch_dims is %lld",
+                        mr_dtype_name(v->dtype), mr_dtype_name(mr_out_dtype(r, 0)), (long long)batch);
     else
         st = gather_from(r, params, (int)batch);
     mr_tensor_unref(params);
@@ -186,7 +187,8 @@ static mr_status *scatter_locked(mr_run *r, mr_variable *v, mr_update_kind kind)
     if (v->dtype != updates->dtype)
         return mr_invalid("a variable of type %s cannot be updated by %s", mr_dtype_name(v->dtype), mr_dtype_name(updates->dtype));
     if (kind != MR_UPDATE_SET && !mr_update_find(kind, v->dtype))
-        return mr_error(MR_UNIMPLEMENTED, "%s of type %s", r->node->def->name, mr_dtype_name(v->dtype));
+        return mr_error(MR_UNIMPLEMENTED, "%s is not implemented for type %s", r->node->def->name,
+                        mr_dtype_name(v->dtype));
     if (!v->t)
         return mr_error(MR_FAILED_PRECONDITION, "Attempting to use uninitialized value %s", v->name);
     MR_TRY(check_updates(v->t, indices, updates));

@@ -71,7 +71,7 @@ static mr_status *apply_updates(mr_update_kind kind, const job *j)
     if (kind == MR_UPDATE_ADD && type == MR_STRING)
         return add_strings(j);
     if (!loop && !add)
-        return mr_error(MR_UNIMPLEMENTED, "elements of type %s have no such arithmetic",
+        return mr_error(MR_UNIMPLEMENTED, "this update is not implemented for type %s",
                         mr_dtype_name(type));
     update_rows(j, loop, add);
     return NULL;
@@ -373,7 +373,8 @@ static mr_status *resource_gather_nd(mr_run *r)
         st = mr_error(MR_FAILED_PRECONDITION, "Could not find variable %s: it has no value",
                       v->name);
     else if (params->dtype != mr_out_dtype(r, 0))
-        st = mr_invalid("the variable is of type %s", mr_dtype_name(params->dtype));
+        st = mr_invalid("the variable is of type %s, the output of type %s", mr_dtype_name(params->dtype),
+                        mr_dtype_name(mr_out_dtype(r, 0)));
     else
         st = gather_from(r, params);
     mr_tensor_unref(params);

@@ -199,7 +199,8 @@ static mr_status *add_locked(array *a, int64_t i, const mr_tensor *v, mr_allocat
     element *e = &a->e.p[i];
     mr_update_loop *add = mr_update_find(MR_UPDATE_ADD, a->dtype);
     if (!add)
-        return mr_error(MR_UNIMPLEMENTED, "TensorArray %s: adding gradients of type %s", a->name, mr_dtype_name(a->dtype));
+        return mr_error(MR_UNIMPLEMENTED, "TensorArray %s: cannot add gradients of type %s", a->name,
+                        mr_dtype_name(a->dtype));
     if (!mr_tensor_same_shape(e->t, v))
         return mr_invalid("TensorArray %s: Could not aggregate to TensorArray index %lld because the existing shape is %s but "
                           "the new input shape is %s.",
@@ -306,7 +307,7 @@ static mr_status *check_lengths(const mr_tensor *lengths, const mr_tensor *v)
     for (int64_t i = 0; i < lengths->n; i++) {
         int64_t n = MR_DATA(int64_t, lengths)[i];
         if (n < 0 || !mr_i64_add(sum, n, &sum))
-            return mr_invalid("a length of %lld", (long long)n);
+            return mr_invalid("lengths must not be negative or too large, got %lld", (long long)n);
     }
     return sum == v->dims[0] ? NULL
                              : mr_invalid("Expected sum of lengths to be equal to values.shape[0], but sum of lengths is %lld "
@@ -505,7 +506,7 @@ static mr_status *join_parts(mr_run *r, const parts *p)
                               "has (excepting dimension 0) shape: %s",
                               MR_SHAPE_TEXT(first->rank - 1, first->dims + 1), i, MR_SHAPE_TEXT(t->rank - 1, t->dims + 1));
         if (!mr_i64_add(rows, t->dims[0], &rows)) /* rows of no elements may be that many */
-            return mr_invalid("Concat of too many rows");
+            return mr_invalid("Concat: the sum of all rows is too large");
         MR_DATA(int64_t, lengths)[i] = t->dims[0];
     }
     shape.dims[0] = rows;
@@ -622,10 +623,12 @@ static mr_status *make_gradient(void *ctx, mr_object **out)
 static mr_status *check_prepend(const mr_tensor *t)
 {
     if (t && (t->rank != 1 || t->n > MR_MAX_RANK / 2))
-        return mr_invalid("shape_to_prepend must be a short vector, not of shape %s", MR_TENSOR_SHAPE(t));
+        return mr_invalid("shape_to_prepend must be a vector of at most %d sizes, not of shape %s",
+                          MR_MAX_RANK / 2, MR_TENSOR_SHAPE(t));
     for (int64_t i = 0; t && i < t->n; i++)
         if (mr_tensor_int_at(t, i) < 0)
-            return mr_invalid("shape_to_prepend: a size of %lld", (long long)mr_tensor_int_at(t, i));
+            return mr_invalid("shape_to_prepend: sizes must not be negative, got %lld",
+                              (long long)mr_tensor_int_at(t, i));
     return NULL;
 }
 

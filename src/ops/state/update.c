@@ -82,7 +82,7 @@ mr_status *mr_update_sum(mr_allocator *a, const mr_tensor *x, const mr_tensor *y
         return mr_variants_add(a, x, y, out);
     mr_update_loop *add = mr_update_find(MR_UPDATE_ADD, x->dtype);
     if (!add)
-        return mr_error(MR_UNIMPLEMENTED, "Adding elements of type %s", mr_dtype_name(x->dtype));
+        return mr_error(MR_UNIMPLEMENTED, "Adding elements of type %s is not implemented", mr_dtype_name(x->dtype));
     if (!mr_tensor_same_shape(x, y))
         return mr_invalid("Trying to add two tensors with incompatible element shapes. One is %s and the other is %s",
                           MR_TENSOR_SHAPE(x), MR_TENSOR_SHAPE(y));
