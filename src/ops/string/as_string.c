@@ -30,7 +30,7 @@ static mr_status *check_fill(mr_sv fill)
 static mr_status *check_sizes(int64_t width, int64_t precision)
 {
     if (width > MAX_WIDTH || precision > MAX_WIDTH)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "%lld characters for a number: at most %d are made",
+        return mr_error(MR_RESOURCE_EXHAUSTED, "width or precision is %lld, the maximum is %d",
                         (long long)MR_MAX(width, precision), MAX_WIDTH);
     return NULL;
 }

@@ -79,7 +79,7 @@ static mr_status *count_row(const grams *g, int64_t n, int64_t *out, int64_t *ke
         if (!count_grams(g, n, g->widths[i], &here) || !mr_i64_add(total, here, &total))
             return mr_invalid("a row of %lld words has too many n-grams", (long long)n);
         if (!mr_i64_mul(here, g->widths[i], &words) || words > MAX_WORDS)
-            return mr_error(MR_RESOURCE_EXHAUSTED, "%lld n-grams of %lld words are too many",
+            return mr_error(MR_RESOURCE_EXHAUSTED, "%lld n-grams of %lld words need too much memory",
                             (long long)here, (long long)g->widths[i]);
     }
     if (g->preserve_short && total == 0 && n > 0) {
@@ -88,7 +88,7 @@ static mr_status *count_row(const grams *g, int64_t n, int64_t *out, int64_t *ke
             return mr_invalid("pad_width is too large: %lld", (long long)g->pad_width);
         *kept = n + 2 * MR_MAX(g->pad_width, 0);
         if (*kept > MAX_WORDS)
-            return mr_error(MR_RESOURCE_EXHAUSTED, "an n-gram of %lld words", (long long)*kept);
+            return mr_error(MR_RESOURCE_EXHAUSTED, "an n-gram of %lld words needs too much memory", (long long)*kept);
         total = 1;
     }
     *out = total;
@@ -175,7 +175,7 @@ static mr_status *count_all(const grams *g, const mr_tensor *splits, mr_tensor *
         MR_TRY(count_row(g, mr_tensor_int_at(splits, i) - mr_tensor_int_at(splits, i - 1), &n,
                          &kept));
         if (!mr_i64_add(*total, n, total) || (out->dtype == MR_INT32 && *total > INT32_MAX))
-            return mr_invalid("more n-grams than the splits can count");
+            return mr_invalid("the number of n-grams does not fit the type of the splits");
         put_split(out, i, *total);
     }
     return NULL;
