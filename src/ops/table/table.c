@@ -76,7 +76,7 @@ static mr_status *check_dense(const mr_lookup_spec *s)
         return mr_invalid("Empty and deleted keys must have same shape, got shapes: %s and %s",
                           MR_TENSOR_SHAPE(e), MR_TENSOR_SHAPE(d));
     if (e->n == 0)
-        return mr_invalid("a key has no elements: its shape is %s", MR_TENSOR_SHAPE(e));
+        return mr_invalid("the empty key has no elements: its shape is %s", MR_TENSOR_SHAPE(e));
     if (d && same_rows(e, 0, d, 0, e->n))
         return mr_invalid("Empty and deleted keys cannot be equal");
     return NULL;
@@ -85,7 +85,7 @@ static mr_status *check_dense(const mr_lookup_spec *s)
 static mr_status *check_spec(const mr_lookup_spec *s)
 {
     if (s->key != MR_STRING && !mr_dtype_is_plain(s->key))
-        return mr_error(MR_UNIMPLEMENTED, "a %s cannot be a key of a table", mr_dtype_name(s->key));
+        return mr_error(MR_UNIMPLEMENTED, "keys of type %s are not supported", mr_dtype_name(s->key));
     if (s->kind == MR_LOOKUP_DENSE)
         MR_TRY(check_dense(s));
     return NULL;
@@ -648,7 +648,7 @@ static mr_status *initialize_locked(mr_lookup *t, mr_lookup_source next, void *c
 mr_status *mr_lookup_initialize(mr_lookup *t, mr_lookup_source next, void *ctx)
 {
     if (t->kind != MR_LOOKUP_STATIC)
-        return mr_invalid("Table is not initializable: it is one that changes");
+        return mr_invalid("Table is not initializable: it is mutable");
     mr_lock(&t->mu);
     bool before = t->initialized;
     mr_status *st = initialize_locked(t, next, ctx);

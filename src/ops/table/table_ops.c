@@ -28,7 +28,7 @@ static mr_status *read_value_shape(mr_make *m, maker *k)
         return NULL;
     MR_TRY(mr_node_get_shape(m->node, "value_shape", &s));
     if (!mr_pshape_full(s))
-        return mr_invalid("value_shape must be known, it is %s", MR_PSHAPE_TEXT(s));
+        return mr_invalid("value_shape must be fully defined, got %s", MR_PSHAPE_TEXT(s));
     /* Rows of a dense table are vectors at most, those of the others exactly. */
     if (k->kind == MR_LOOKUP_MUTABLE && s->rank != 1 && s->rank != 0)
         return mr_invalid("Default value must be a vector, got shape %s", MR_PSHAPE_TEXT(s));
