@@ -1,4 +1,4 @@
-/* ops/optim/adadelta.c -- Adadelta: the size of a step from that of earlier steps. */
+/* ops/optim/adadelta.c -- Adadelta: the size of a step follows from the sizes of earlier steps. */
 #include "ops/optim/apply.h"
 
 /* h0 lr, h1 rho, h2 epsilon; p accum, q accum_update */

@@ -103,7 +103,7 @@ MR_OP(ResourceSparseApplyAdagradV2,
 
 /* ---- proximal ---- */
 
-/* h0 lr, h1 l1, h2 l2; p accum; w takes the step, then the pull of the penalties */
+/* h0 lr, h1 l1, h2 l2; p accum; w takes the step, then the penalties pull it towards zero */
 MR_APPLY(proximal, MR_APPLY_REALS, 2,
          p += g * g;
          w -= g * h0 / sqrt(p);

@@ -1,4 +1,4 @@
-/* ops/optim/adagrad_da.c -- Adagrad with dual averaging: the variable is computed anew from the
+/* ops/optim/adagrad_da.c -- Adagrad with dual averaging: each step recomputes the variable from the
  * sums of all gradients and of their squares, so l1 gives exact zeros. */
 #include "ops/optim/apply.h"
 

@@ -1,5 +1,5 @@
-/* ops/optim/adam.c -- Adam and its kin.  epsilon is added outside of the root ("epsilon hat"); the
- * powers of the betas are the caller's to multiply. */
+/* ops/optim/adam.c -- Adam and its variants.  epsilon is added outside of the root ("epsilon hat"); the
+ * caller updates the powers of the betas. */
 #include "ops/optim/apply.h"
 
 /* h0 beta1_power, h1 beta2_power, h2 lr, h3 beta1, h4 beta2, h5 epsilon; p m, q v; flag

@@ -1,8 +1,8 @@
-/* ops/optim/apply.c -- running an optimizer's loop over variables.
+/* ops/optim/apply.c -- runs an optimizer's loop over variables.
  *
- * The variables of an update are locked together for its whole length, in address order, in all
- * forms: an update is then never lost and never seen half done, which is more than
- * use_locking=false asks for. */
+ * All forms lock the variables of an update together, in address order, until the update is complete.
+ * So no update is lost and no reader sees a partial one, which is more than use_locking=false
+ * requires. */
 #include "ops/optim/apply.h"
 
 #include "ops/array/layout.h"
@@ -36,7 +36,7 @@ static mr_status *open_vars(update *u)
     return NULL;
 }
 
-/* No NaN passes: a comparison with one is false. */
+/* Whether v is within the limit.  A NaN never is, because comparisons with it are false. */
 static bool within_limit(mr_apply_limit limit, double v, bool zero_too)
 {
     switch (limit) {
@@ -67,7 +67,7 @@ static mr_status *read_scalars(update *u)
     return NULL;
 }
 
-/* Writable values of all variables; equal shapes. */
+/* Makes the values of all variables writable and checks that their shapes are equal. */
 static mr_status *open_values(update *u) MR_NO_TSA
 {
     for (int i = 0; i < u->form->n_vars; i++) {
@@ -127,7 +127,7 @@ static mr_status *check_rows(const update *u, const mr_tensor *g, const mr_tenso
     return NULL;
 }
 
-/* Rows one after another, so that a row named twice is updated twice. */
+/* Updates row after row in one thread, so that a row that occurs twice is updated twice. */
 static mr_status *run_sparse(update *u)
 {
     const mr_tensor *g = mr_in(u->r, u->form->grad), *indices = mr_in(u->r, u->form->indices);
@@ -171,7 +171,7 @@ out:
     return st;
 }
 
-/* ---- on a device that computes by itself ---- */
+/* ---- on an accelerator ---- */
 
 static mr_status *launch_locked(update *u, const char *kernel, mr_tensor *const *values)
 {
@@ -182,7 +182,7 @@ static mr_status *launch_locked(update *u, const char *kernel, mr_tensor *const 
     if (!mr_tensor_same_shape(g, u->var))
         return mr_invalid("var and %s do not have the same shape %s %s", u->r->node->def->in[f->grad].name,
                           MR_TENSOR_SHAPE(u->var), MR_TENSOR_SHAPE(g));
-    for (int i = 0; i < MR_APPLY_VARS; i++) /* what an optimizer does not have, its kernel does not touch */
+    for (int i = 0; i < MR_APPLY_VARS; i++) /* a kernel does not touch slots that its optimizer does not have */
         args[n++] = MR_AT(values[i < f->n_vars ? i : 0]);
     args[n++] = MR_AT(g);
     for (int i = 0; i < MR_APPLY_SCALARS; i++)
@@ -241,7 +241,7 @@ static mr_status *infer_rows(mr_infer *c, int i, const mr_pshape **s)
     return mr_infer_merge(c, *s, mr_pshape_with(c->arena, grad, 0, -1), s);
 }
 
-/* Inputs are recognised by their names and checked in their order, as in TensorFlow. */
+/* Recognises the inputs by their names and checks them in order, as TensorFlow does. */
 mr_status *mr_apply_shape(mr_infer *c)
 {
     const mr_pshape *s = mr_infer_variable(c, 0), *ignored;

@@ -8,10 +8,10 @@
  *     MR_APPLY(momentum, MR_APPLY_NUMBERS, 2,
  *              p = p * h1 + g; w -= flag ? g * h0 + p * h1 * h0 : h0 * p)
  *
- * A second formula may stand in for values of the hyper-parameters that allow a faster one.
- * Everything else is done in apply.c: reading variables through references or handles, locks in
- * address order, copies when somebody still reads a value, shape checks, rows of a sparse gradient,
- * threads.  One pass over memory updates variable and slots together. */
+ * A second, faster formula may be used for special values of the hyper-parameters.  apply.c does
+ * everything else: it reads variables through references or handles, locks them in address order,
+ * copies a value that someone still reads, checks shapes, walks the rows of a sparse gradient and
+ * splits work over threads.  One pass over memory updates the variable and its slots together. */
 #ifndef MR_OPS_OPTIM_APPLY_H
 #define MR_OPS_OPTIM_APPLY_H
 
@@ -25,21 +25,21 @@ enum { MR_APPLY_VARS = 4, MR_APPLY_SCALARS = 6 };
 typedef struct mr_apply_args {
     void *var[MR_APPLY_VARS];
     const void *grad;
-    mr_c128 h[MR_APPLY_SCALARS]; /* real ones have no imaginary part */
+    mr_c128 h[MR_APPLY_SCALARS]; /* the imaginary part of real numbers is 0 */
     bool flag;
 } mr_apply_args;
 
 typedef void mr_apply_loop(const mr_apply_args *a, int64_t begin, int64_t end);
 
-/* What a hyper-parameter must be, besides a scalar. */
+/* The limit of a hyper-parameter, which is always a scalar. */
 typedef enum mr_apply_limit {
     MR_APPLY_ANY = 0,
-    MR_APPLY_POSITIVE, /* 0 too while the flag is set: Ftrl's lr with multiply_linear_by_lr */
+    MR_APPLY_POSITIVE, /* also 0 if the flag is set: Ftrl's lr with multiply_linear_by_lr */
     MR_APPLY_NON_NEGATIVE,
     MR_APPLY_NON_POSITIVE,
 } mr_apply_limit;
 
-/* How a form of the op is laid out; the loops belong to the type. */
+/* The inputs of a form of the op; the loops depend on the type. */
 typedef struct mr_apply_form {
     int n_vars;        /* inputs 0..n_vars-1: the variable and its slots */
     int grad, indices; /* inputs; indices -1: dense */
@@ -53,7 +53,7 @@ typedef struct mr_apply_form {
 typedef struct mr_apply {
     mr_apply_loop *loop, *second;
     const mr_apply_form *form;
-    const char *accel; /* the kernel of a device that computes by itself; the loops are NULL then */
+    const char *accel; /* the kernel of an accelerator; the loops are NULL then */
 } mr_apply;
 
 typedef struct mr_apply_state { /* of a kernel: its attrs */
@@ -64,18 +64,19 @@ typedef struct mr_apply_state { /* of a kernel: its attrs */
 mr_status *mr_apply_init(mr_make *m, void *state);
 mr_status *mr_apply_run(mr_run *r);
 mr_status *mr_apply_run_accel(mr_run *r);
-/* Variables and the gradient have one shape, except for the rows of a sparse gradient; all other inputs are scalars. */
+/* Variables and the gradient have the same shape, except for the rows of a sparse gradient; all other inputs are
+ * scalars. */
 mr_status *mr_apply_shape(mr_infer *c);
 
-/* Types: formulas of + - * / sqrt alone mean something for complex numbers too. */
+/* Types: formulas that use only + - * / and sqrt are also defined for complex numbers. */
 #define MR_APPLY_NUMBERS MR_FLOATS_COMPLEX
 #define MR_APPLY_REALS MR_FLOATS
 /* sign(x), for formulas. */
 #define MR_SIGN(x) ((x) > 0 ? 1 : (x) < 0 ? -1 : 0)
 
 #define MR_APPLY(fn, TYPES, n_vars, ...) TYPES(MR_APPLY_LOOP_ROW, fn, n_vars, (__VA_ARGS__))
-/* What the Ref and the Resource forms of an op have in common; `form` is a constant
- * mr_apply_form.  fn2: the second formula.  More rows may follow. */
+/* The fields that the Ref and the Resource forms of an op share; `form` is a constant mr_apply_form.
+ * fn2: the second formula.  More rows may follow. */
 #define MR_APPLY_BY_REF(fn, TYPES, form, ...) MR_APPLY_BY_REF2(fn, fn, TYPES, form, __VA_ARGS__)
 #define MR_APPLY_BY_REF2(fn, fn2, TYPES, form, ...)                \
     .flags = MR_NO_FOLD | MR_NO_GRADIENT, .shape = mr_apply_shape, \
@@ -84,14 +85,14 @@ mr_status *mr_apply_shape(mr_infer *c);
 #define MR_APPLY_BY_HANDLE2(fn, fn2, TYPES, form, ...)             \
     .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_apply_shape, \
     .kernels = MR_KERNELS(TYPES(MR_APPLY_KERNEL_ROW, fn, fn2, form) __VA_ARGS__)
-/* A row for devices that compute by themselves, from the same formula (tools/cl-kernels); for dense forms without limits,
- * because scalars stay in the device's memory. */
+/* A row for accelerators, from the same formula (tools/cl-kernels).  Only for dense forms without limits, because
+ * scalars stay in the device's memory. */
 #define MR_GPU_APPLY(fn, form_)                                                                           \
     {.device = MR_ACCEL_KERNELS, .type = MR_FLOAT, .run = mr_apply_run_accel,                             \
      .user = (void *)(uintptr_t) & (const mr_apply){.form = &form_, .accel = "apply_" #fn},               \
      .state_bytes = sizeof(mr_apply_state), .init = mr_apply_init},
 
-/* ---- how they are made ---- */
+/* ---- the loops that the macros define ---- */
 #define MR_APPLY_BODY(...) __VA_ARGS__
 #define MR_APPLY_CLONES_HALF
 #define MR_APPLY_CLONES_BFLOAT16

@@ -1,9 +1,9 @@
-/* ops/optim/ftrl.c -- "Follow the regularized leader": as in AdagradDA the variable is computed
- * anew from sums, so l1 gives exact zeros.  V2 adds a penalty on the size of the variable
- * (shrinkage), which enters the linear term alone.
+/* ops/optim/ftrl.c -- "Follow the regularized leader": as in AdagradDA, each step recomputes the
+ * variable from sums, so l1 gives exact zeros.  V2 adds a penalty on the size of the variable
+ * (shrinkage), which only enters the linear term.
  *
- * With multiply_linear_by_lr the slot `linear` holds what it otherwise would, times lr, so that the
- * learning rate may be zero. */
+ * With multiply_linear_by_lr the slot `linear` is multiplied by lr, so that the learning rate may be
+ * zero. */
 #include "ops/optim/apply.h"
 
 /* h0 lr, h1 l1, h2 l2, h3 lr_power, h4 l2_shrinkage; p accum, q linear; flag

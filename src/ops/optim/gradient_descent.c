@@ -1,7 +1,7 @@
 /* ops/optim/gradient_descent.c -- gradient descent, plain and proximal.
  *
- * The proximal step (Fobos) ends with the pull of the l1 and l2 penalties: towards zero by eta l1
- * but not past it, then shrunk by 1 + eta l2. */
+ * After the step, the proximal version (Fobos) applies the l1 and l2 penalties: it moves the variable
+ * towards zero by eta l1, but not past it, and then divides it by 1 + eta l2. */
 #include "ops/optim/apply.h"
 
 MR_APPLY(descend, MR_APPLY_NUMBERS, 1, w -= h0 * g)

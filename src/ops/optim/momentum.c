@@ -1,5 +1,5 @@
-/* ops/optim/momentum.c -- Momentum, plain and Nesterov's; Keras keeps the steps themselves in
- * accum. */
+/* ops/optim/momentum.c -- Momentum, plain and Nesterov's; in the Keras version, accum holds the steps
+ * themselves. */
 #include "ops/optim/apply.h"
 
 /* h0 lr, h1 momentum; p accum */
