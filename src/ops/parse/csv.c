@@ -5,8 +5,8 @@ typedef struct cursor {
     const mr_csv *csv;
     const char *at, *end;
     mr_str *text;
-    bool include; /* the field that is being read is wanted */
-    bool failed;  /* no memory */
+    bool include; /* the current field is wanted */
+    bool failed;  /* out of memory */
 } cursor;
 
 static void put_char(cursor *c, char ch)
@@ -15,7 +15,7 @@ static void put_char(cursor *c, char ch)
         c->failed = !mr_str_try_append(c->text, &ch, 1);
 }
 
-/* Up to the delimiter, which is passed. */
+/* Reads up to the delimiter and skips it. */
 static mr_status *plain_field(cursor *c)
 {
     for (; c->at < c->end && *c->at != c->csv->delim; c->at++) {
@@ -27,7 +27,7 @@ static mr_status *plain_field(cursor *c)
     return NULL;
 }
 
-/* The cursor is behind the opening quote. */
+/* The cursor is after the opening quote. */
 static mr_status *quoted_field(cursor *c)
 {
     char delim = c->csv->delim;
@@ -68,7 +68,7 @@ mr_status *mr_csv_split(const mr_csv *csv, mr_sv record, mr_csv_fields *out)
         if (csv->n_cols > 0 && out->ends.n == csv->n_cols)
             return NULL;
     }
-    /* A delimiter at the very end has one more field behind it. */
+    /* A delimiter at the very end is followed by one more, empty field. */
     if (record.n > 0 && record.p[record.n - 1] == csv->delim && is_wanted_column(csv, out, column))
         mr_vec_push(&out->ends, out->text.n);
     return c.failed ? mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the fields of a record") : NULL;

@@ -1,4 +1,4 @@
-/* ops/parse/decode_compressed.c -- DecodeCompressed: strings unpacked. */
+/* ops/parse/decode_compressed.c -- DecodeCompressed: decompresses strings. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "run/run.h"

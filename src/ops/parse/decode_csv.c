@@ -1,7 +1,7 @@
-/* ops/parse/decode_csv.c -- DecodeCSV: records of comma-separated values as one tensor a column.
+/* ops/parse/decode_csv.c -- DecodeCSV: decodes records of comma-separated values to one tensor per column.
  *
- * A field that is empty, or the na_value, is missing: then the column's default stands there, and a column
- * without one (an empty tensor) is required. */
+ * A field that is empty, or equal to na_value, is missing: it gets the column's default.  A column whose
+ * default is an empty tensor is required. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "ops/parse/csv.h"
@@ -9,10 +9,10 @@
 
 typedef struct state {
     mr_csv csv;
-    mr_sv na; /* stands for a missing value, besides nothing */
+    mr_sv na; /* a field with this text is missing, as an empty one is */
 } state;
 
-/* Ascending, so that a record can be left as soon as the last wanted column was read. */
+/* The columns must be ascending, so that reading a record can stop after the last wanted one. */
 static mr_status *check_columns(const mr_attr *cols, int n_out)
 {
     if (cols->n != 0 && cols->n != n_out)
@@ -56,7 +56,7 @@ static mr_status *check_defaults(const mr_run *r)
     return NULL;
 }
 
-/* Column k of record i. */
+/* Stores the field of column k of record i. */
 static mr_status *put_field(mr_run *r, int k, int64_t i, mr_sv field, mr_tensor *out)
 {
     const state *s = r->state;

@@ -1,4 +1,4 @@
-/* ops/parse/decode_json.c -- DecodeJSONExample: Examples written as JSON, as serialized ones. */
+/* ops/parse/decode_json.c -- DecodeJSONExample: converts Examples from JSON to serialized protobufs. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "run/run.h"

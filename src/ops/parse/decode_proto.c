@@ -1,7 +1,7 @@
-/* ops/parse/decode_proto.c -- DecodeProtoV2: fields of serialized messages as tensors.
+/* ops/parse/decode_proto.c -- DecodeProtoV2: decodes fields of serialized messages to tensors.
  *
- * Messages are gone through twice: how often each field comes, then its values.  The two passes are one
- * function, so what the first counted is what the second writes. */
+ * Each message is read twice: the first pass counts the values of each field, the second stores them.  Both
+ * passes use the same function, so the second writes exactly as many values as the first counted. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@
 typedef struct wanted {
     const mr_proto_field *f;
     mr_tensor *deflt; /* one element of the output's type */
-    int next;         /* the next one of the same number; -1: none */
+    int next;         /* the next wanted field with the same number; -1: none */
 } wanted;
 
 typedef struct state {
@@ -23,13 +23,13 @@ typedef struct state {
     const mr_proto_message *message;
     int n;
     wanted *fields;
-    mr_imap numbers; /* to the first wanted field of a number, + 1 */
+    mr_imap numbers; /* field number -> index of the first wanted field with it, plus 1 */
     bool text, sanitize;
 } state;
 
 /* ---- values ---- */
 
-/* The bits of a value on the wire as the number they stand for, sign-extended. */
+/* Converts the bits of a value on the wire to the number that they encode, sign-extended. */
 static uint64_t decode_bits(mr_proto_type t, uint64_t bits)
 {
     switch (t) {
@@ -66,7 +66,7 @@ static uint64_t take_bits(mr_pb_reader *r, uint32_t wire)
                                      : mr_pb_fixed64(r);
 }
 
-/* What is inside of a group: without the tags at its ends. */
+/* The content of a group, without its start and end tags. */
 static mr_sv take_group(mr_pb_reader *r)
 {
     const uint8_t *from = r->at;
@@ -81,17 +81,17 @@ static mr_sv take_group(mr_pb_reader *r)
 
 typedef struct pass {
     const state *s;
-    int32_t *counts;  /* of this message */
+    int32_t *counts;  /* values of each field so far, in this message */
     mr_tensor **out;  /* NULL: only count */
     int64_t message;
     mr_status *st;
 } pass;
 
-/* Where the next value of a field goes; -1: nowhere, it is only counted. */
+/* The index at which to store the next value of a field; -1 if this pass only counts. */
 static int64_t next_place(pass *p, int i)
 {
     bool repeated = p->s->fields[i].f->repeated;
-    int64_t at = repeated ? p->counts[i] : 0; /* of a single field the last one stands */
+    int64_t at = repeated ? p->counts[i] : 0; /* a non-repeated field keeps its last value */
     p->counts[i] = repeated ? p->counts[i] + 1 : 1;
     if (!p->out)
         return -1;
@@ -119,7 +119,8 @@ static void put_numbers(pass *p, int i, mr_pb_reader *r, bool packed)
     }
 }
 
-/* One occurrence of a wanted field, read from a copy of the reader where more than one wants it. */
+/* Reads one occurrence of wanted field i.  If several wanted fields have the same number, each gets a copy
+ * of the reader. */
 static void put_field(pass *p, int i, mr_pb_reader *r, uint32_t wire)
 {
     const mr_proto_field *f = p->s->fields[i].f;
@@ -163,7 +164,7 @@ static mr_status *go_through(pass *p, mr_sv bytes)
 
 /* ---- the kernel ---- */
 
-/* The bytes of message i: as they are, or made of text into *held. */
+/* The bytes of message i: those of the input, or, if it is text, converted into *held. */
 static mr_status *bytes_of(const mr_run *r, int64_t i, mr_str *held, mr_sv *out)
 {
     const state *s = r->state;
@@ -190,7 +191,7 @@ static mr_status *make_output(mr_run *r, int i, int64_t width, mr_tensor **out)
     return mr_run_output(r, i, s.rank, s.dims, out);
 }
 
-/* Counts all messages into `sizes`; widths are the largest, but room for one value at least. */
+/* Counts the values of all messages into `sizes`; widths[i] is the largest count of field i, at least 1. */
 static mr_status *count_all(mr_run *r, mr_tensor *sizes, int64_t *widths)
 {
     const state *s = r->state;
@@ -310,7 +311,7 @@ static mr_status *make_default(const mr_proto_field *f, mr_dtype dtype, mr_tenso
     return NULL;
 }
 
-/* ---- making ---- */
+/* ---- state ---- */
 
 static mr_status *find_fields(const mr_node *n, state *s)
 {

@@ -1,4 +1,4 @@
-/* ops/parse/decode_raw.c -- DecodeRaw, DecodePaddedRaw: the bytes of strings as numbers. */
+/* ops/parse/decode_raw.c -- DecodeRaw, DecodePaddedRaw: reinterpret the bytes of strings as numbers. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "run/run.h"
@@ -6,7 +6,7 @@
 typedef struct state {
     mr_dtype type;
     size_t size; /* of an element */
-    size_t unit; /* bytes that are turned around together; 1: none are */
+    size_t unit; /* bytes that are swapped together; 1: no swapping */
 } state;
 
 static mr_status *init_decode_raw(mr_make *m, void *p)
@@ -16,13 +16,13 @@ static mr_status *init_decode_raw(mr_make *m, void *p)
     MR_TRY(mr_node_get_type(m->node, "out_type", &s->type));
     MR_TRY(mr_node_get_bool(m->node, "little_endian", &little));
     s->size = mr_dtype_size(s->type);
-    /* The two parts of a complex number keep their places. */
+    /* The real and imaginary parts of a complex number are swapped separately. */
     bool is_complex = s->type == MR_COMPLEX64 || s->type == MR_COMPLEX128;
     s->unit = little ? 1 : is_complex ? s->size / 2 : s->size;
     return NULL;
 }
 
-/* Elements that came big end first. */
+/* Swaps the bytes of big-endian elements. */
 static void turn_around(const state *s, char *to, size_t n)
 {
     for (size_t i = 0; s->unit > 1 && i + s->unit <= n; i += s->unit)

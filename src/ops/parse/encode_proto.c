@@ -1,7 +1,7 @@
-/* ops/parse/encode_proto.c -- EncodeProto: serialized messages made of tensors.
+/* ops/parse/encode_proto.c -- EncodeProto: serializes messages from tensors.
  *
- * The values of a field stand along the last dimension of its tensor, as many of them as `sizes` says.  Fields
- * are written in the order of their numbers, as serializers do, whatever order they were given in. */
+ * The values of a field are along the last dimension of its tensor; `sizes` says how many count.  Fields are
+ * written in the order of their numbers, as serializers do, independent of the order of the inputs. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -13,11 +13,11 @@
 typedef struct state {
     mr_proto_pool *pool;
     int n;
-    const mr_proto_field **fields; /* as the inputs stand */
-    int *order;                    /* ascending by number: so messages are written */
+    const mr_proto_field **fields; /* in the order of the inputs */
+    int *order;                    /* indices into fields, ascending by number: the order of writing */
 } state;
 
-/* ---- making ---- */
+/* ---- state ---- */
 
 static mr_status *init_encode_proto(mr_make *m, void *p)
 {
@@ -38,7 +38,7 @@ static mr_status *init_encode_proto(mr_make *m, void *p)
     s->fields = mr_new_array(const mr_proto_field *, s->n + 1);
     s->order = mr_new_array(int, s->n + 1);
     MR_TRY(mr_proto_fields_find(s->pool, name, s->n, names->ss, &message, s->fields));
-    for (int i = 0; i < s->n; i++) { /* few: each goes to its place among those before it */
+    for (int i = 0; i < s->n; i++) { /* insertion sort: there are few fields */
         int at = i;
         for (; at > 0 && s->fields[s->order[at - 1]]->number > s->fields[i]->number; at--)
             s->order[at] = s->order[at - 1];
@@ -61,8 +61,8 @@ static void deinit_encode_proto(void *p)
 
 /* ---- values ---- */
 
-/* Element i as it goes on the wire: wider tensor types are cut to the field's, and signed types that are
- * written so are folded (zigzag). */
+/* Element i in wire format: wider tensor types are truncated to the field's type, and sint types are
+ * zigzag-encoded. */
 static uint64_t bits_at(const mr_tensor *t, int64_t i, mr_proto_type type)
 {
     uint64_t bits = 0;
@@ -97,7 +97,7 @@ static void put_bits(mr_pb_writer *w, uint32_t wire, uint64_t bits)
         mr_pb_put_raw(w, &bits, wire == MR_WIRE_FIXED32 ? 4 : 8); /* the low bytes come first */
 }
 
-/* A group's bytes stand between two tags, without a length. */
+/* The bytes of a group are between two tags, without a length. */
 static void put_string(mr_pb_writer *w, const mr_proto_field *f, mr_sv v)
 {
     if (f->type != MR_PROTO_GROUP) {
@@ -109,7 +109,7 @@ static void put_string(mr_pb_writer *w, const mr_proto_field *f, mr_sv v)
     mr_pb_put_tag(w, f->number, MR_WIRE_GROUP_END);
 }
 
-/* Values from..from + n of t as a field. */
+/* Writes the values from..from + n of t as a field. */
 static void put_field(mr_pb_writer *w, const mr_proto_field *f, const mr_tensor *t, int64_t from, int64_t n)
 {
     uint32_t wire = mr_proto_wire(f->type);
@@ -129,7 +129,7 @@ static void put_field(mr_pb_writer *w, const mr_proto_field *f, const mr_tensor 
 
 /* ---- the kernel ---- */
 
-/* All values have the shape of the messages and one dimension more; sizes too. */
+/* Checks that all values, and sizes, have the shape of the messages plus one dimension. */
 static mr_status *check_shapes(const mr_run *r)
 {
     const state *s = r->state;

@@ -176,7 +176,7 @@ static const mr_pshape *dense_shape(mr_infer *c, const mr_feature_group *g, int 
     return rank == 1 ? mr_infer_concat(c, mr_pshape_vector(c->arena, batch), s) : s;
 }
 
-/* Of ragged splits, where they are one an example. */
+/* The shape of ragged splits: batch + 1 for a batch of examples. */
 static const mr_pshape *splits_shape(mr_infer *c, int rank, int64_t batch)
 {
     return rank != 1 ? &mr_pshape_unknown

@@ -1,10 +1,11 @@
-/* ops/parse/parse_example.c -- ParseExample, ParseExampleV2, ParseSingleExample: Examples as tensors. */
+/* ops/parse/parse_example.c -- ParseExample, ParseExampleV2, ParseSingleExample: parse Examples to
+ * tensors. */
 #include "base/memory.h"
 #include "ops/parse/features.h"
 
 typedef struct state {
     mr_feature_group g;
-    /* of ParseSingleExample, whose keys are attrs */
+    /* only in ParseSingleExample, whose keys are attrs */
     const mr_attr *sparse_keys, *dense_keys;
 } state;
 

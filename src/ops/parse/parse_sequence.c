@@ -1,13 +1,13 @@
 /* ops/parse/parse_sequence.c -- ParseSequenceExample, ParseSequenceExampleV2, ParseSingleSequenceExample.
  *
- * The three differ in where their keys come from (attrs, vectors, scalars) and in what they give out;
- * the parsing is one (store/example.h). */
+ * The three differ in where their keys come from (attrs, vectors, scalars) and in their outputs; all use
+ * the same parser (store/example.h). */
 #include "base/memory.h"
 #include "ops/parse/features.h"
 
 typedef struct state {
     mr_feature_group context, lists;
-    /* of ParseSequenceExample, whose keys are attrs */
+    /* only in ParseSequenceExample, whose keys are attrs */
     const mr_attr *context_sparse, *context_dense, *list_sparse, *list_dense, *missing;
 } state;
 
@@ -186,7 +186,7 @@ static mr_status *parse_batch(mr_run *r, reader read, bool lengths)
     mr_feature_group_give(r, &s->context, results, false, &out);
     mr_feature_group_give(r, &s->lists, results + n_context, lengths, &out);
 out:
-    mr_feature_results_free(results, n); /* lengths, where they are not given out */
+    mr_feature_results_free(results, n); /* frees lengths that are not outputs */
     mr_free(results);
     mr_free(f);
     return st;
@@ -253,7 +253,7 @@ static mr_status *shape_single(mr_infer *c)
     "\\x06\\x1a\\x04\\n\\x02\\x05\\x06\""
 #define NO_ROWS "\"\\n\\x0c\\n\\n\\n\\x01c\\x12\\x05\\x1a\\x03\\n\\x01\\x07\\x12\\x00\""
 
-/* c is there without a value: right in every type. */
+/* c is present but has no value, which is valid for every type. */
 #define C_NOTHING "\"\\n\\x07\\n\\x05\\n\\x01c\\x12\\x00\""
 #define ANY_TYPES                                                                                  \
     "Ncontext_sparse=1 Nfeature_list_sparse=1 Nfeature_list_dense=1 context_sparse_types=[float] " \

@@ -1,4 +1,4 @@
-/* ops/parse/parse_tensor.c -- ParseTensor, SerializeTensor: tensors as TensorProto bytes. */
+/* ops/parse/parse_tensor.c -- ParseTensor, SerializeTensor: convert tensors from and to TensorProto bytes. */
 #include "graph/infer.h"
 #include "run/run.h"
 

@@ -1,9 +1,8 @@
-/* ops/parse/proto_pool.c -- reading a FileDescriptorSet.
+/* ops/parse/proto_pool.c -- reads a FileDescriptorSet.
  *
- * Files are read one after another, each message with those inside of it; types are named by full names
- * that may come later, so fields learn theirs at the end, when all are known.  What protobuf's own
- * compiler never writes (a number twice, a type that is not there) is refused, so that users of a pool
- * need not doubt it. */
+ * Files are read one after another, each message with its nested messages.  A field may name a type that
+ * is defined later, so the types of fields are resolved at the end.  Descriptors that protobuf's compiler
+ * never writes (a duplicate number, a missing type) are rejected, so that users of a pool need no checks. */
 #include "ops/parse/proto_pool.h"
 
 #include "base/file.h"
@@ -19,12 +18,12 @@ typedef struct extension {
 
 struct mr_proto_pool {
     mr_str bytes;
-    mr_arena arena; /* of the structs; their vectors are freed one by one */
+    mr_arena arena; /* holds the structs; their vectors are freed one by one */
     mr_map messages, enums;
     MR_VEC(mr_proto_message *) all_messages;
     MR_VEC(mr_proto_enum *) all_enums;
     MR_VEC(extension) extensions;
-    bool proto3; /* of the file being read */
+    bool proto3; /* the syntax of the file being read */
 };
 
 void mr_proto_pool_free(mr_proto_pool *p)
@@ -63,13 +62,13 @@ static mr_sv scoped_name(mr_proto_pool *p, mr_sv scope, mr_sv name)
     return (mr_sv){text, scope.n + 1 + name.n};
 }
 
-/* ".package.Message": always from the root, as compilers write them. */
+/* Removes the leading dot of ".package.Message"; compilers always write absolute names. */
 static mr_sv without_dot(mr_sv name)
 {
     return name.n > 0 && name.p[0] == '.' ? (mr_sv){name.p + 1, name.n - 1} : name;
 }
 
-/* FieldOptions.packed; in proto3 it is the rule and may be switched off. */
+/* Reads FieldOptions.packed; in proto3 it is true unless it is switched off. */
 static void read_packed(mr_pb_reader *options, mr_proto_field *f)
 {
     uint32_t field, wire;
@@ -118,7 +117,7 @@ static mr_proto_field *read_field(mr_proto_pool *p, mr_pb_reader *r, mr_sv *exte
     return f;
 }
 
-/* A field for a message that is described elsewhere; it is asked for by its full name. */
+/* Reads an extension: a field of a message that is described elsewhere.  Its name is its full name. */
 static void read_extension(mr_proto_pool *p, mr_pb_reader *up, mr_sv scope)
 {
     mr_pb_reader r;
@@ -170,7 +169,7 @@ static void read_enum(mr_proto_pool *p, mr_pb_reader *up, mr_sv scope)
 
 /* ---- messages, files ---- */
 
-/* The name comes first in what compilers write, but need not: it is looked for before. */
+/* Finds the name of a message before the rest is read.  Compilers write it first, but it may be anywhere. */
 static mr_sv name_of(mr_sv message)
 {
     mr_pb_reader r;
@@ -201,7 +200,7 @@ static void read_message(mr_proto_pool *p, mr_pb_reader *up, mr_sv scope)
             mr_pb_message(&r, &sub);
             mr_vec_push(&m->fields, read_field(p, &sub, &extendee));
             break;
-        case 3: read_message(p, &r, m->full_name); break; /* as deep as readers go */
+        case 3: read_message(p, &r, m->full_name); break; /* the readers limit the depth */
         case 4: read_enum(p, &r, m->full_name); break;
         case 6: read_extension(p, &r, m->full_name); break;
         default: mr_pb_skip(&r);
@@ -209,7 +208,7 @@ static void read_message(mr_proto_pool *p, mr_pb_reader *up, mr_sv scope)
     mr_map_put(&p->messages, m->full_name, m);
 }
 
-/* Package and syntax say how the rest is to be read. */
+/* Reads the package and the syntax, which determine how to read the rest. */
 static mr_sv file_head(mr_proto_pool *p, mr_sv file)
 {
     mr_pb_reader r;
@@ -270,7 +269,7 @@ static mr_status *resolve_message(mr_proto_pool *p, mr_proto_message *m)
     return NULL;
 }
 
-/* Extensions of messages that are not here extend nothing: sets may be parts of larger ones. */
+/* Ignores extensions of messages that are not in the set: it may be a part of a larger one. */
 static mr_status *resolve_all(mr_proto_pool *p)
 {
     for (int i = 0; i < p->extensions.n; i++) {
@@ -327,7 +326,7 @@ mr_status *mr_proto_pool_open(mr_sv source, mr_proto_pool **out)
     return st ? mr_status_prepend(st, "descriptor_source: ") : NULL;
 }
 
-/* ---- looking ---- */
+/* ---- lookup ---- */
 
 const mr_proto_message *mr_proto_pool_find(const mr_proto_pool *p, mr_sv full_name)
 {
@@ -359,12 +358,12 @@ mr_status *mr_proto_fields_find(const mr_proto_pool *p, mr_sv message, int n, co
     return NULL;
 }
 
-/* ---- what types mean ---- */
+/* ---- types ---- */
 
 static const struct {
     const char *name;
     uint32_t wire;
-    mr_dtype dtype, wider; /* wider: may be taken for it too; MR_INVALID: none */
+    mr_dtype dtype, wider; /* wider: also allowed as the tensor type; MR_INVALID: none */
 } types[MR_PROTO_N_TYPES] = {
     [MR_PROTO_DOUBLE] = {"double", MR_WIRE_FIXED64, MR_DOUBLE, MR_INVALID},
     [MR_PROTO_FLOAT] = {"float", MR_WIRE_FIXED32, MR_FLOAT, MR_DOUBLE},
@@ -404,7 +403,7 @@ uint32_t mr_proto_wire(mr_proto_type t) { return types[t].wire; }
 
 /* ---- depth ---- */
 
-/* A sub-reader hands its error to the one it is inside of, so only the outermost is asked. */
+/* A sub-reader passes its error to the reader that contains it, so only the outermost is checked. */
 static bool check_depth(const mr_proto_message *m, mr_pb_reader *r)
 {
     mr_pb_reader sub;

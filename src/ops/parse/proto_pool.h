@@ -1,7 +1,7 @@
-/* ops/parse/proto_pool.h -- messages that are described at run time: what a FileDescriptorSet says.
+/* ops/parse/proto_pool.h -- messages that a FileDescriptorSet describes at run time.
  *
- * DecodeProtoV2 and EncodeProto know their messages only so.  A pool is made once a kernel and not
- * changed afterwards; its names point into the bytes it was made of, which it owns. */
+ * DecodeProtoV2 and EncodeProto get their message types this way.  Each kernel builds its pool once and
+ * never changes it; the names in it point into the bytes that it was read from, which it owns. */
 #ifndef MR_OPS_PARSE_PROTO_POOL_H
 #define MR_OPS_PARSE_PROTO_POOL_H
 
@@ -26,10 +26,10 @@ typedef struct mr_proto_enum {
 
 typedef struct mr_proto_message mr_proto_message;
 typedef struct mr_proto_field {
-    mr_sv name; /* of an extension the full one */
+    mr_sv name; /* for an extension, the full name */
     uint32_t number;
     mr_proto_type type;
-    bool repeated, packed; /* packed: as it is to be written */
+    bool repeated, packed; /* packed: how to write it; readers accept both forms */
     bool has_default;
     mr_sv deflt;     /* as text */
     mr_sv type_name; /* of messages and enums */
@@ -45,25 +45,26 @@ struct mr_proto_message {
 };
 
 typedef struct mr_proto_pool mr_proto_pool;
-/* INVALID_ARGUMENT when the bytes are no FileDescriptorSet, or name types that it does not hold. */
+/* INVALID_ARGUMENT if the bytes are not a FileDescriptorSet, or name types that it does not define. */
 mr_status *mr_proto_pool_new(mr_sv file_descriptor_set, mr_proto_pool **out);
-/* "bytes://..." or the name of a file; "local://" says that there are none. */
+/* Opens "bytes://..." or the name of a file; "local://" is an error, because no messages are linked in. */
 mr_status *mr_proto_pool_open(mr_sv source, mr_proto_pool **out);
 void mr_proto_pool_free(mr_proto_pool *p); /* NULL is fine */
 const mr_proto_message *mr_proto_pool_find(const mr_proto_pool *p, mr_sv full_name); /* or NULL */
 const mr_proto_field *mr_proto_message_field(const mr_proto_message *m, mr_sv name); /* or NULL */
 const mr_proto_field *mr_proto_message_number(const mr_proto_message *m, uint32_t number);
 
-/* A kernel's message and fields: by these names, of these tensor types. */
+/* Finds a kernel's message and its fields by name, and checks that they fit the tensor types. */
 mr_status *mr_proto_fields_find(const mr_proto_pool *p, mr_sv message, int n, const mr_sv *names,
                                 const mr_proto_message **out, const mr_proto_field **fields);
 bool mr_proto_compatible(const mr_proto_field *f, mr_dtype dtype);
-/* UNIMPLEMENTED for a tensor type that no field of any message has. */
+/* UNIMPLEMENTED for a tensor type that corresponds to no field type. */
 mr_status *mr_proto_check_dtype(mr_dtype dtype);
 const char *mr_proto_type_name(mr_proto_type t);
-uint32_t mr_proto_wire(mr_proto_type t); /* of one value */
+uint32_t mr_proto_wire(mr_proto_type t); /* the wire type of one value */
 
-/* Text format to bytes; and bytes that are such a message in all their depth.  DATA_LOSS. */
+/* Converts text format to bytes (DATA_LOSS if it is malformed); and whether bytes are a well-formed message
+ * of this type, with all nested messages. */
 mr_status *mr_proto_from_text(const mr_proto_message *m, mr_sv text, mr_str *out);
 bool mr_proto_is_message(const mr_proto_message *m, mr_sv bytes);
 

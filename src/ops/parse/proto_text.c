@@ -1,4 +1,4 @@
-/* ops/parse/proto_text.c -- text format of messages that are described at run time, straight to bytes.
+/* ops/parse/proto_text.c -- converts the text format of messages that are described at run time to bytes.
  *
  *     message = { field }
  *     field   = ( name | "[" extension "]" ) ( [":"] body | ":" value | ":" list ) [ "," | ";" ]
@@ -14,7 +14,7 @@
 typedef struct parser {
     mr_lexer lex;
     mr_pb_writer *w;
-    int depth; /* levels that may still be entered */
+    int depth; /* how many more levels of messages may be entered */
 } parser;
 
 static mr_status *parse_message(parser *p, const mr_proto_message *m, char close);
@@ -96,7 +96,7 @@ static bool enum_number(const mr_proto_enum *e, mr_sv name, int64_t *out)
     return false;
 }
 
-/* Bounds of a whole number of this type. */
+/* Whether an integer is within the bounds of this type. */
 static bool in_range(mr_proto_type t, bool minus, uint64_t v)
 {
     switch (t) {
