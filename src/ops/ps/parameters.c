@@ -1,7 +1,10 @@
-/* ops/ps/parameters.c -- MillracePsPull and MillracePsPush: rows of a table of parameters (millrace/ps.h) in a graph.
+/* ops/ps/parameters.c -- MillracePsPull and MillracePsPush: read and update rows of a parameter table (millrace/ps.h)
+ * in a graph.
  *
- * Keys may come in any order, and twice: a pull gives each its row, a push adds up the rows of a key.  Stores want keys in rising
- * order, each once, so keys are sorted and rows gathered on the way. */
+ * Keys may be in any order and may repeat: a pull returns a row for each, a push adds up the rows of equal keys.
+ * Stores require distinct keys in increasing order, so the keys are sorted and deduplicated first.
+ *
+ * Each call has two references to its work: the call's, which on_done drops, and that of the thread that starts it. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -24,7 +27,7 @@ static mr_status *init_parameters(mr_make *m, void *p)
 
 /* ---- keys in order ---- */
 
-typedef struct place { /* of a key among those that came */
+typedef struct place { /* a key and its position in the input */
     uint64_t key;
     size_t at;
 } place;
@@ -40,14 +43,14 @@ typedef struct work { /* one call */
     mr_parameter_store *store;
     mr_cancel_entry entry;
     mr_mutex mu;
-    int refs MR_GUARDED_BY(mu);      /* the call's, and of who starts it */
+    int refs MR_GUARDED_BY(mu);      /* one for the call, one for the thread that starts it */
     int64_t call MR_GUARDED_BY(mu);  /* for cancel; 0: not known yet */
     bool cancelled MR_GUARDED_BY(mu);
     bool pull;
-    size_t n, n_keys; /* that came; different ones */
+    size_t n, n_keys; /* keys in the input; distinct keys */
     size_t width;
     uint64_t *keys;
-    size_t *row_of; /* of each that came: its row among the different ones */
+    size_t *row_of; /* for each key of the input: its row among the distinct keys */
     float *rows;
 } work;
 
@@ -137,7 +140,8 @@ static void on_done(void *arg, mr_status *st)
     mr_run_done(r, st);
 }
 
-/* The call goes out; a step that is cancelled while it does is seen afterwards. */
+/* Starts the call.  If the step is cancelled before the store returned the call's id, the call is cancelled
+ * afterwards, here. */
 static void start_call(work *w, mr_parameter_store *s, int table)
 {
     mr_parameter_call c = {.push = !w->pull, .table = table, .keys = w->keys, .n = w->n_keys, .done = on_done, .arg = w};
