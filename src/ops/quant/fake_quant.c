@@ -1,8 +1,8 @@
-/* ops/quant/fake_quant.c -- floats rounded as if they had been quantized, for training: by
- * ranges in attrs (Args), in scalars (Vars), or in a vector for the last dimension (PerChannel).
+/* ops/quant/fake_quant.c -- rounds floats as if they had been quantized, for training: with ranges in
+ * attrs (Args), in scalars (Vars), or in a vector for the last dimension (PerChannel).
  *
- * The range is nudged so that 0 is one of the numbers that remain.  The gradient is that of a
- * line inside the range; outside, what arrives belongs to the end that cut it off. */
+ * The range is nudged so that 0 is representable.  Inside the range the gradient passes through;
+ * outside, it goes to the end of the range that clipped the value. */
 #include <math.h>
 
 #include "graph/grad.h"
@@ -10,8 +10,8 @@
 #include "run/scratch.h"
 
 typedef struct state {
-    float min, max;   /* of Args */
-    float low, high;  /* codes */
+    float min, max;   /* only for Args */
+    float low, high;  /* the lowest and highest code */
 } state;
 
 static mr_status *init_fake_quant(mr_make *m, void *state_)
@@ -41,7 +41,7 @@ static mr_status *init_args(mr_make *m, void *state_)
 
 typedef struct nudged {
     float min, max, scale, zero;
-    bool nothing; /* min and max are 0: so is all */
+    bool nothing; /* min and max are 0, so every result is 0 */
 } nudged;
 
 static nudged nudge_range(const state *s, float min, float max)
@@ -54,7 +54,7 @@ static nudged nudge_range(const state *s, float min, float max)
     return n;
 }
 
-/* Args multiply by the inverse of the scale where the others divide: the last bit may differ. */
+/* Args multiplies by the inverse of the scale, the other ops divide by it: the last bit may differ. */
 static float quantize_value(const nudged *n, float inverse, float x)
 {
     float v = x < n->max ? x : n->max;
@@ -63,7 +63,7 @@ static float quantize_value(const nudged *n, float inverse, float x)
     return n->nothing ? 0 : floorf(steps - n->zero + 0.5f) * n->scale;
 }
 
-/* Channels are the last dimension; Args and Vars have one for all. */
+/* Channels are the last dimension; Args and Vars use one range for all of them. */
 typedef struct job {
     const float *x, *g;
     const nudged *ranges;
@@ -90,7 +90,7 @@ static void grad_rows(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* What is below goes to min, what is above to max; in double, in order. */
+/* Sums the gradients of values below the range for min, and of those above it for max; in double, in order. */
 static void grad_ends(const job *j, int64_t n, double *ends)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -145,7 +145,8 @@ static mr_status *args_grad(mr_run *r)
 
 /* ---- Vars and PerChannel ---- */
 
-/* The ranges of inputs i and i + 1, one or one a channel of x. */
+/* Reads the ranges from inputs i and i + 1: one, or one per channel of x.  The caller frees *out
+ * with mr_scratch_free. */
 static mr_status *read_ranges(const mr_run *r, const mr_tensor *x, int i, bool per_channel,
                               int64_t *channels, nudged **out)
 {
@@ -233,7 +234,7 @@ static mr_status *vars_shape(mr_infer *c)
     return NULL;
 }
 
-/* x's last dimension is that of the ranges in inputs i and i + 1. */
+/* The last dimension of x must equal the length of the ranges in inputs i and i + 1. */
 static mr_status *infer_channels(mr_infer *c, const mr_pshape *x, int i, const mr_pshape **out_x,
                                  const mr_pshape **out_range)
 {

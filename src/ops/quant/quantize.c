@@ -1,9 +1,9 @@
-/* ops/quant/quantize.c -- QuantizeV2 and Dequantize: floats to codes of 8, 16 or 32 bits and
+/* ops/quant/quantize.c -- QuantizeV2 and Dequantize: convert floats to codes of 8, 16 or 32 bits and
  * back.
  *
- * Three ways to place the codes: MIN_COMBINED spreads all codes over the range; MIN_FIRST does
- * so after the lower end was rounded to a multiple of the step, so that 0 stays 0; SCALED knows
- * a scale only, and 0 is the code 0.  Arithmetic is that of TensorFlow, in float. */
+ * There are three modes: MIN_COMBINED spreads all codes over the range; MIN_FIRST does the same after
+ * rounding the lower end to a multiple of the step, so that 0 stays 0; SCALED has only a scale, and 0
+ * has the code 0.  The arithmetic is TensorFlow's, in float. */
 #include <float.h>
 #include <math.h>
 
@@ -20,7 +20,7 @@ typedef struct state {
     float minimum_range;
 } state;
 
-/* Of the codes of a type. */
+/* The range of the codes of a type. */
 typedef struct codes {
     double lowest, highest;
 } codes;
@@ -71,11 +71,11 @@ typedef struct range {
 
 static float clamp_value(float v, float min, float max)
 {
-    v = v < max ? v : max; /* NaN: the upper end */
+    v = v < max ? v : max; /* a NaN becomes max */
     return v > min ? v : min;
 }
 
-/* The code nearest to v, which may lie outside by rounding. */
+/* v as a code, clamped: rounding may have moved it out of range. */
 static int32_t to_code(double v, codes c)
 {
     return (int32_t)(v > c.lowest ? v < c.highest ? v : c.highest : c.lowest);
@@ -95,7 +95,7 @@ static void store_code(mr_dtype t, void *out, int64_t i, int32_t code)
 /* How one slice is quantized: code = round((clamp(x) - shift) scale + offset). */
 typedef struct map {
     float min, max, shift, scale, offset;
-    bool up; /* by adding 1/2 and cutting, which is how TensorFlow rounds unsigned codes */
+    bool up; /* round by adding 1/2 and taking the floor, as TensorFlow does for unsigned codes */
 } map;
 
 static map map_combined(range r, codes c)
@@ -120,7 +120,7 @@ static int32_t quantize_one(const state *s, const map *m, codes c, float x)
     return to_code(m->up ? floorf(v + 0.5f) : s->half_to_even ? rintf(v) : roundf(v), c);
 }
 
-/* MIN_FIRST rounds x and the lower end each for itself. */
+/* MIN_FIRST rounds x and the lower end separately. */
 static int32_t quantize_first(range r, codes c, float x)
 {
     float steps = (float)(c.highest - c.lowest);
@@ -153,7 +153,7 @@ static void quantize_rows(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* The range is made to hold 0 and not to be too small. */
+/* Widens the range so that it contains 0 and is not too small. */
 static mr_status *widen_range(const state *s, range *r)
 {
     if (r->max < r->min)

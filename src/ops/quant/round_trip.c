@@ -1,8 +1,8 @@
-/* ops/quant/round_trip.c -- QuantizeAndDequantize in its four versions: floats rounded to the
- * numbers that a scale and a count of bits leave, 0 among them.
+/* ops/quant/round_trip.c -- QuantizeAndDequantize in its four versions: rounds floats to the numbers
+ * that a scale and a number of bits can represent, 0 included.
  *
- * The range is given, or that of the tensor (or of each slice along an axis).  The side of it
- * that leaves the coarser steps sets the scale; a given range also clamps. */
+ * The range is an input or attr, or that of the tensor (or of each slice along an axis).  The end of
+ * the range that requires the larger step determines the scale; a given range also clamps. */
 #ifndef T /* ---- read once: the ops ---- */
 #include <float.h>
 #include <math.h>
@@ -14,7 +14,7 @@
 typedef struct state {
     bool is_signed, given, narrow, half_up;
     int64_t bits, axis;
-    float min, max; /* of the first version */
+    float min, max; /* only in the first version */
 } state;
 
 typedef struct job {
@@ -73,7 +73,7 @@ static mr_status *init_v1(mr_make *m, void *state_)
 
 /* ---- kernels ---- */
 
-/* min and max: inputs 1 and 2, or NULL for those of the state. */
+/* If `ranges`, min and max are inputs 1 and 2; otherwise they are in the state. */
 static mr_status *run_round_trip(mr_run *r, int64_t bits, bool ranges)
 {
     const state *s = r->state;
@@ -133,7 +133,7 @@ static mr_status *round_trip_backward(mr_run *r)
     for (int i = 0; i < 4; i++)
         MR_GO(mr_wide_in(r, i, &in[i]));
     MR_GO(mr_wide_out(r, -1, 0, x->rank, x->dims, &y));
-    for (int i = 0; i < 2; i++) { /* the ends get nothing */
+    for (int i = 0; i < 2; i++) { /* the gradients of min and max are 0 */
         MR_GO(mr_run_output(r, 1 + i, mr_in(r, 2 + i)->rank, mr_in(r, 2 + i)->dims, &ends[i]));
         mr_tensor_zero(ends[i]);
     }
@@ -173,7 +173,7 @@ static mr_status *grad_shape(mr_infer *c)
     return NULL;
 }
 
-/* Straight through. */
+/* The straight-through estimator: the gradient passes unchanged. */
 static void straight_through_grad(mr_grad *g) { mr_dxi(g, 0, mr_dyi(g, 0)); }
 
 static void range_grad(mr_grad *g)
@@ -280,9 +280,9 @@ MR_OP(QuantizeAndDequantizeV4Grad,
         "[1, 2], [1], 0, 1 -> !INVALID_ARGUMENT",
         "axis=0: [1, 2], [1, 2], [1], [2] -> !INVALID_ARGUMENT"));
 
-#else /* ---- read for float and double ---- */
+#else /* ---- included for float and double ---- */
 
-/* What of slice k is in the tensor: least and most. */
+/* The minimum and maximum of slice k. */
 static void FN(extremes)(const job *j, int64_t k, T *min, T *max)
 {
     const mr_slices *sl = j->sl;
@@ -297,7 +297,7 @@ static void FN(extremes)(const job *j, int64_t k, T *min, T *max)
     }
 }
 
-/* Scales by the side of the range that asks for the larger step, and makes the other as large. */
+/* Sets the scale by the end of the range that requires the larger step, and extends the other end to match. */
 static void FN(fit)(const state *s, int64_t bits, T *min, T *max, T *scale, T *inverse)
 {
     T most = sizeof(T) == 4 ? (T)FLT_MAX : (T)DBL_MAX;

@@ -1,4 +1,4 @@
-/* ops/quant/slices.c -- axes and their numbers. */
+/* ops/quant/slices.c -- checks the axis of quantization, and the ranges of its slices. */
 #include "ops/quant/slices.h"
 
 mr_status *mr_slices_init(mr_slices *s, const mr_tensor *x, int64_t axis)
