@@ -1,7 +1,8 @@
 /* ops/queue/accumulator.c -- a sum of gradients and the runs that wait for it.
  *
- * Gradients are added under the lock; a sum that is taken is handed over whole, so that dividing it
- * happens outside.  Only the first in line may take.  The texts are TensorFlow's. */
+ * Gradients are added under the lock.  A taker gets ownership of the whole sum, so that the division
+ * happens outside of the lock.  Only the first taker in line may take.  The error messages are
+ * TensorFlow's. */
 #include "ops/queue/accumulator.h"
 
 #include <stdlib.h>
@@ -12,7 +13,8 @@
 #include "ops/queue/gradient_sum.h"
 #include "ops/queue/waiting.h"
 
-/* A gradient as it came.  Of no use but to be added up later, in an order that its content makes. */
+/* A gradient that is kept until the sum is taken.  The parts are then added in an order that depends only on
+ * their content. */
 typedef struct part {
     mr_tensor *values, *indices;
 } part;
@@ -21,21 +23,21 @@ typedef MR_VEC(part) part_list;
 struct mr_accumulator {
     mr_waited on;
     mr_accumulator_spec spec;
-    mr_arena arena; /* of the spec */
+    mr_arena arena; /* holds the spec */
     int64_t step MR_GUARDED_BY(on.mu);
     mr_gradient_sum sum MR_GUARDED_BY(on.mu);
-    part_list parts MR_GUARDED_BY(on.mu); /* in place of the sum, when that may not depend on who comes first */
+    part_list parts MR_GUARDED_BY(on.mu); /* instead of the sum, if the result must not depend on arrival order */
     mr_waiters takers MR_GUARDED_BY(on.mu);
 };
 
 typedef struct taker {
     mr_waiter w;
     int64_t required;
-    mr_gradient_sum sum; /* what it got */
-    part_list parts;     /* or this */
+    mr_gradient_sum sum; /* the sum that it took */
+    part_list parts;     /* or the parts that it took */
 } taker;
 
-/* ---- making and freeing ---- */
+/* ---- new and free ---- */
 
 static void advance_takers(mr_waited *on, mr_waiters *gone);
 static mr_status *give_sum(mr_waiter *w);
@@ -52,14 +54,14 @@ static void parts_deinit(part_list *l)
     mr_vec_deinit(l);
 }
 
-/* What the next gradient has to fit; NULL: there is none. */
+/* A tensor whose shape the next gradient must match; NULL if there is none yet. */
 static const mr_tensor *present_locked(const mr_accumulator *a) { return a->parts.n ? a->parts.p[0].values : a->sum.values; }
 static int64_t count_locked(const mr_accumulator *a) { return a->sum.count + a->parts.n; }
 
 static void accumulator_free(mr_object *o)
 {
     mr_accumulator *a = (mr_accumulator *)o;
-    MR_ASSERT(!a->takers.first); /* they hold references */
+    MR_ASSERT(!a->takers.first); /* each taker holds a reference */
     mr_gradient_sum_deinit(&a->sum);
     parts_deinit(&a->parts);
     mr_arena_deinit(&a->arena);
@@ -86,7 +88,7 @@ mr_accumulator *mr_accumulator_new(const mr_accumulator_spec *spec)
 mr_dtype mr_accumulator_dtype(const mr_accumulator *a) { return a->spec.dtype; }
 bool mr_accumulator_is_sparse(const mr_accumulator *a) { return a->spec.sparse; }
 
-/* ---- does a gradient fit? ---- */
+/* ---- checks ---- */
 
 static mr_status *check_dense_locked(const mr_accumulator *a, const mr_tensor *g)
 {
@@ -116,7 +118,7 @@ static mr_status *check_form(const mr_accumulator_gradient *g)
     return NULL;
 }
 
-/* The shape that the gradient says it has. */
+/* Checks the shape that a sparse gradient states. */
 static mr_status *check_stated(const mr_pshape *s, const mr_tensor *shape)
 {
     if (s->rank > shape->n)
@@ -206,12 +208,12 @@ static void advance_takers(mr_waited *on, mr_waiters *gone)
         t->parts = a->parts;
         a->sum = (mr_gradient_sum){0};
         a->parts = (part_list){0};
-        a->step = (int64_t)((uint64_t)a->step + 1); /* a client may set it to any */
+        a->step = (int64_t)((uint64_t)a->step + 1); /* wraps: a client may set any step */
         mr_waiter_let_go(&t->w, NULL, gone);
     }
 }
 
-/* The rows of a sparse sum say all of its shape but the first size. */
+/* The rows of a sparse sum determine all of its shape except the first size. */
 static mr_status *give_shape(const mr_accumulator *a, mr_run *r, const mr_tensor *values)
 {
     const mr_pshape *s = a->spec.shape;
@@ -223,7 +225,7 @@ static mr_status *give_shape(const mr_accumulator *a, mr_run *r, const mr_tensor
     return NULL;
 }
 
-/* By their bytes: the same gradients make the same order, whoever gave them. */
+/* Orders gradients by their bytes, so that the order does not depend on who sent them first. */
 static int by_content(const void *a, const void *b)
 {
     const part *x = a, *y = b;
@@ -277,7 +279,7 @@ void mr_accumulator_take(mr_accumulator *a, mr_run *r, int64_t required)
     mr_wait(&t->w, &a->takers);
 }
 
-/* ---- the rest ---- */
+/* ---- step and count ---- */
 
 void mr_accumulator_set_step(mr_accumulator *a, int64_t step)
 {

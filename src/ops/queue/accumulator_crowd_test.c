@@ -1,8 +1,9 @@
-/* ops/queue/accumulator_crowd_test.c -- 64 threads at an accumulator: what is added is taken once.
+/* ops/queue/accumulator_crowd_test.c -- 64 threads use one accumulator: each gradient is taken exactly
+ * once.
  *
- * Half of them add gradients, half take the sums; takes are cancelled at random.  The numbers are
- * whole and small, so that sums are exact whatever the order.  In the end the rest is taken, and
- * row by row all that was added must have come out. */
+ * Half of them add gradients, half take the sums; takes are cancelled at random.  The numbers are small
+ * integers, so that sums are exact in any order.  At the end the rest is taken, and for each row the
+ * sums that were taken must equal what was added. */
 #include "base/memory.h"
 #include "ops/queue/crowd_fixture.h"
 
@@ -31,7 +32,7 @@ static mr_tensor *new_tensor(mr_dtype type, int rank, int64_t n)
     return t;
 }
 
-/* Row 0 is always there and counts the gradients; others are there or not, with small numbers. */
+/* Row 0 is always present and counts the gradients; the other rows are random, with small numbers. */
 static mr_call *new_apply(crowd *c, mr_crowd_member *m, int64_t *row)
 {
     mr_tensor *indices = new_tensor(MR_INT64, 1, ROWS), *values = new_tensor(MR_DOUBLE, 2, ROWS);
@@ -61,7 +62,7 @@ static mr_call *new_apply(crowd *c, mr_crowd_member *m, int64_t *row)
                                  mr_live(mr_tensor_vector_i64(2, (int64_t[]){ROWS, WIDTH}))));
 }
 
-/* As long as somebody may be waiting for it. */
+/* Adds gradients as long as a taker may be waiting. */
 static void applier(mr_crowd_member *m)
 {
     crowd *c = m->ctx;
@@ -121,7 +122,7 @@ static void work(mr_crowd_member *m)
         taker(m);
 }
 
-/* ---- the account ---- */
+/* ---- balance ---- */
 
 static void begin(crowd *c, bool sparse)
 {
@@ -151,7 +152,7 @@ static void begin(crowd *c, bool sparse)
     atomic_store(&c->takers, MR_CROWD / 2);
 }
 
-/* The last sum, if there is one: a gradient more makes sure of it. */
+/* Takes the last sum; one more gradient makes sure that there is one. */
 static void take_rest(crowd *c)
 {
     mr_crowd_member alone = {.random = 1};

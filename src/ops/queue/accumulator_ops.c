@@ -1,6 +1,6 @@
 /* ops/queue/accumulator_ops.c -- the ops on accumulators of gradients, dense and sparse.
  *
- * TensorFlow has handles of two strings for both, and resources for the dense ones only; a kernel
+ * TensorFlow has handles of two strings for both kinds, and resources only for dense ones; each kernel
  * serves both forms. */
 #include "base/memory.h"
 #include "graph/infer.h"
@@ -9,7 +9,7 @@
 #include "ops/queue/named.h"
 #include "ops/queue/tuple.h"
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 typedef struct state {
     mr_named named;
@@ -50,8 +50,8 @@ static mr_status *make_accumulator(void *ctx, mr_object **out)
     return NULL;
 }
 
-/* An accumulator that is there already is not compared with the attrs, as in TensorFlow: what does
- * not fit shows when it is used. */
+/* An accumulator that already exists is not compared with the attrs, as in TensorFlow: a mismatch is
+ * reported when it is used. */
 static mr_status *open_accumulator(mr_run *r)
 {
     state *s = r->state;
@@ -95,10 +95,10 @@ MR_OP(SparseConditionalAccumulator,
     ACCUMULATOR("Ref(string)", init_sparse, two_strings),
     .examples = MR_EXAMPLES("shape=[9,2] shared_name=\"a\": -> [\"localhost\", \"a\"]"));
 
-/* ---- what the other kernels share ---- */
+/* ---- shared by the other kernels ---- */
 
-/* The accumulator behind input 0, of this kind.  Where the node has the gradient's type (an input,
- * or an output), that must be the accumulator's. */
+/* Finds the accumulator of input 0 and checks its kind and its type.  The gradient's type is that of the
+ * node's input `in`, or of its output `out` if `in` is negative.  The caller owns *a. */
 static mr_status *find_accumulator(mr_run *r, bool sparse, int in, int out, mr_accumulator **a)
 {
     const mr_node *n = r->node;
@@ -134,7 +134,7 @@ static mr_status *read_scalar(const mr_run *r, const char *name, int64_t *out)
     return NULL;
 }
 
-/* Input 1 is a scalar; nothing is known of the outputs. */
+/* Input 1 is a scalar; the shapes of the outputs are unknown. */
 static mr_status *scalar_input(mr_infer *c)
 {
     const mr_pshape *s;
@@ -319,7 +319,7 @@ MR_OP(SparseAccumulatorTakeGradient,
 
 /* ---- step and count ---- */
 
-/* These do not care for the kind. */
+/* Finds an accumulator of either kind. */
 static mr_status *find_any(mr_run *r, mr_accumulator **a)
 {
     return mr_named_find(r, &mr_accumulator_type, (mr_object **)a);

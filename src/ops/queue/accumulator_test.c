@@ -1,4 +1,4 @@
-/* ops/queue/accumulator_test.c -- who waits for gradients, which ones count, and what is taken. */
+/* ops/queue/accumulator_test.c -- which takes wait, which gradients count, and what a take returns. */
 #include "base/deterministic.h"
 #include "base/memory.h"
 #include "ops/queue/calls_fixture.h"
@@ -173,7 +173,7 @@ MR_TEST(accumulator_cancelled_take_says_so_and_takes_nothing)
     apply(&g, 0, 1);
     mr_call_cancel(large);
     MR_CHECK_TEXT(mr_call_end(large, NULL), MR_CANCELLED, "TakeGrad operation was cancelled");
-    check_gave(small, 1); /* it had stood in the way */
+    check_gave(small, 1); /* the cancelled take was before it in line */
     mr_call *last = take(&g, 1);
     mr_cancel_start(g.calls.session);
     MR_CHECK_TEXT(mr_call_end(last, NULL), MR_CANCELLED, "TakeGrad operation was cancelled");
@@ -195,14 +195,14 @@ MR_TEST(accumulator_step_cancelled_before_takes_nothing)
     end(&g);
 }
 
-/* The first gradient is kept without a copy, which its owner must not notice. */
+/* The first gradient is kept without a copy; its owner must not see it change. */
 MR_TEST(accumulator_writes_to_no_gradient)
 {
     rig g;
     begin(&g, "MEAN");
     mr_tensor *first = mr_tensor_scalar_f32(1), *second = mr_tensor_scalar_f32(5);
     mr_tensor *both[] = {first, second};
-    for (int round = 0; round < 2; round++) { /* the second round averages one alone */
+    for (int round = 0; round < 2; round++) { /* the second round averages a single gradient */
         for (int i = 0; i < 2 - round; i++)
             MR_CHECK_OK(mr_call_end(
                 on(&g, &g.apply, mr_tensor_scalar_i64(9), mr_tensor_ref(both[i])), NULL));
@@ -250,7 +250,8 @@ MR_TEST(accumulator_bears_refused_memory)
     }
 }
 
-/* 1e8 takes up 1 when it comes first, and not when both have gone: three numbers, six orders, one sum. */
+/* Adding 1 to 1e8 in float loses the 1 in some orders of addition: all six orders of three numbers must give the same
+ * sum. */
 MR_TEST(deterministic_accumulators_do_not_see_who_comes_first)
 {
     const float v[] = {1e8f, 1, -1e8f};
@@ -272,7 +273,7 @@ MR_TEST(deterministic_accumulators_do_not_see_who_comes_first)
         MR_CHECK(*MR_DATA(float, t) == first);
         mr_tensor_unref(t);
         check_count(&g, 0);
-        apply(&g, 1, 7); /* kept, and never taken */
+        apply(&g, 1, 7); /* never taken */
         end(&g);
     }
 }

@@ -1,9 +1,9 @@
 /* ops/queue/barrier.c -- see barrier.h.
  *
  * A key gets a number with its first component, counted from the smallest int64; the new keys of one insertion
- * share it.  While components are missing, its tuple is in `incomplete`; then in `ready`, sorted by number.
- * Only taking waits: the first in line waits until there is enough for it, or until no more tuples can become
- * ready.  A take with allow_small that begins after the close takes what is ready and never waits. */
+ * share a number.  While components are missing, its tuple is in `incomplete`; then in `ready`, sorted by number.
+ * Only takes wait: the first in line waits until there are enough tuples, or until no more can become ready.  A
+ * take with allow_small that begins after the close takes the tuples that are ready and never waits. */
 #include "ops/queue/barrier.h"
 
 #include "base/map.h"
@@ -68,7 +68,7 @@ static void make_ready(mr_tuple_barrier *b, element *e) MR_REQUIRES(b->on.mu)
     }
 }
 
-/* Nothing that is not ready yet can become so. */
+/* No more tuples can become ready. */
 static bool is_final(const mr_tuple_barrier *b) { return b->closed && b->incomplete.n == 0; }
 
 /* ---- inserting ---- */
@@ -107,7 +107,7 @@ static mr_status *check_open(const mr_tuple_barrier *b, int64_t n)
                     b->cancelled, (long long)n, b->incomplete.n);
 }
 
-/* The tuple of a key, row i of an insertion. */
+/* Finds or creates the tuple of a key, which is row i of an insertion. */
 static mr_status *element_of(mr_tuple_barrier *b, mr_sv key, int64_t i, element **out) MR_REQUIRES(b->on.mu)
 {
     *out = mr_map_get(&b->incomplete, key);
@@ -123,7 +123,7 @@ static mr_status *element_of(mr_tuple_barrier *b, mr_sv key, int64_t i, element 
     return NULL;
 }
 
-/* A row, as a tensor of its own: one row must not keep the whole batch. */
+/* Copies a row into a separate tensor, so that one row does not keep the whole batch in memory. */
 static mr_status *copy_row(const mr_tensor *values, int64_t i, mr_tensor **out)
 {
     int64_t width = values->n / values->dims[0];
@@ -177,7 +177,7 @@ static mr_status *too_few(const mr_tuple_barrier *b, int64_t wanted, int64_t the
                     (long long)there);
 }
 
-/* How many the first in line gets now; -1: it has to wait. */
+/* How many tuples the first in line gets now; -1 if it must wait. */
 static int64_t how_many(const mr_tuple_barrier *b, const taker *t, mr_status **st)
 {
     int64_t there = b->ready.n;
@@ -215,7 +215,7 @@ static void advance_takers(mr_waited *on, mr_waiters *gone) MR_NO_TSA
     }
 }
 
-/* Component c of all tuples, as rows of an output. */
+/* Stacks component c of all tuples as the rows of an output. */
 static mr_status *stack_component(const taker *t, const mr_tuple_barrier *b, int c)
 {
     mr_run *r = t->w.r;
@@ -276,7 +276,7 @@ void mr_tuple_barrier_take(mr_tuple_barrier *b, mr_run *r, int64_t n, bool allow
     mr_wait(&t->w, &b->taking);
 }
 
-/* ---- the rest ---- */
+/* ---- close, sizes, new and free ---- */
 
 static void drop_incomplete(mr_tuple_barrier *b) MR_REQUIRES(b->on.mu)
 {

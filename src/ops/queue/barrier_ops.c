@@ -4,11 +4,11 @@
 #include "ops/queue/barrier.h"
 #include "ops/queue/named.h"
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 typedef struct maker {
     mr_named named;
-    mr_tuple_type tuple; /* of the node's attrs, which outlive the kernel */
+    mr_tuple_type tuple; /* points into the node's attrs, which outlive the kernel */
 } maker;
 
 static mr_status *init_maker(mr_make *m, void *p)
@@ -21,7 +21,7 @@ static mr_status *init_maker(mr_make *m, void *p)
     if (k->tuple.n_shapes && k->tuple.n_shapes != k->tuple.n)
         return mr_invalid("All of the components must have a specified shape: %d types but %d shapes",
                           k->tuple.n, k->tuple.n_shapes);
-    for (int i = 0; i < k->tuple.n_shapes; i++) /* of unknown rank: any */
+    for (int i = 0; i < k->tuple.n_shapes; i++) /* an unknown rank allows any shape */
         if (k->tuple.shapes[i]->rank >= 0 && !mr_pshape_full(k->tuple.shapes[i]))
             return mr_invalid("Barrier component %d has shape %s, which is not fully defined", i,
                               MR_PSHAPE_TEXT(k->tuple.shapes[i]));
@@ -78,7 +78,7 @@ MR_OP(Barrier,
           "component shapes [[], []] but requested component shapes were [[], [2]]",
         "component_types=[float, string] shapes=[[]]: -> !INVALID_ARGUMENT 2 types but 1 shapes"));
 
-/* ---- using it ---- */
+/* ---- operations ---- */
 
 static mr_status *find_barrier(mr_run *r, mr_tuple_barrier **out)
 {
@@ -270,7 +270,7 @@ MR_OP(BarrierIncompleteSize, .doc = "how many tuples of a barrier lack a compone
 
 /* ---- FakeQueue ---- */
 
-/* The names in a resource's handle, as a handle of the older form. */
+/* Converts a resource handle to the older form: the two strings container and name. */
 static mr_status *run_fake(mr_run *r)
 {
     const mr_tensor *t = mr_in(r, 0);

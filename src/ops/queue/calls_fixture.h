@@ -1,7 +1,7 @@
-/* ops/queue/calls_fixture.h -- ops that wait, called one by one.  For tests only.
+/* ops/queue/calls_fixture.h -- calls ops that wait, one by one.  For tests only.
  *
- * Each call is a step of its own, with its own cancellation under that of a session, and says when
- * it has ended.  Nothing here sleeps: a call has ended when the call that let it go returned. */
+ * Each call is a separate step, with its own cancellation under that of a session, and reports when it
+ * has ended.  Nothing here sleeps: a waiting call has ended when the call that released it returned. */
 #ifndef MR_OPS_QUEUE_CALLS_FIXTURE_H
 #define MR_OPS_QUEUE_CALLS_FIXTURE_H
 
@@ -9,7 +9,7 @@
 #include "run/run.h"
 #include "tests/harness/test.h"
 
-typedef struct mr_calls { /* what the ops of a test share */
+typedef struct mr_calls { /* state that the ops of a test share */
     mr_graph *graph;
     mr_scope scope;
     mr_device *device;
@@ -24,7 +24,8 @@ typedef struct mr_callee { /* an op, ready to be called */
     mr_instance *kernel;
 } mr_callee;
 
-/* handle: output of the op that makes the object (no node: none); then inputs of these types. */
+/* Input 0 is `handle`, the output of the op that creates the object (none if it has no node); then inputs of
+ * these types. */
 mr_callee mr_callee_make(mr_calls *c, const char *op, const mr_named_attr *attrs, int n_attrs,
                          mr_out handle, int n_types, const mr_dtype *types);
 void mr_callee_deinit(mr_callee *k);
@@ -41,19 +42,19 @@ typedef struct mr_call {
     mr_value in[8], out[8];
 } mr_call;
 
-/* A call that has not begun yet.  Takes the references of its inputs over, the handle first. */
+/* Creates a call that has not begun yet.  Takes over the references of its inputs, the handle first. */
 mr_call *mr_call_new(mr_calls *c, const mr_callee *k, int n_in, const mr_value *in);
 void mr_call_begin(mr_call *c);
 void mr_call_cancel(mr_call *c);
 bool mr_call_ended(mr_call *c);
-/* Waits, frees the call and gives its status; output i goes to out[i], owned (out may be NULL). */
+/* Waits for the call, frees it and returns its status.  The caller owns out[i], output i (out may be NULL). */
 mr_status *mr_call_end(mr_call *c, mr_tensor **out);
 
 static inline mr_value mr_live(mr_tensor *t) { return (mr_value){.t = t, .kind = MR_LIVE}; }
 #define MR_VALUES(...) \
     MR_COUNT(((const mr_value[]){__VA_ARGS__})), ((const mr_value[]){__VA_ARGS__})
 
-/* The call fails with exactly this code and text. */
+/* Checks that st has exactly this code and text. */
 void mr_check_error(const char *file, int line, mr_status *st, mr_code code, const char *text);
 #define MR_CHECK_TEXT(call, code, text) mr_check_error(__FILE__, __LINE__, call, code, text)
 

@@ -13,7 +13,7 @@ uint64_t mr_crowd_member_random(mr_crowd_member *m, uint64_t below)
     return (m->random >> 8) % below;
 }
 
-/* Whoever waits, waits for others, so they are the ones to cancel it. */
+/* A waiting call blocks its own thread, so other threads must cancel it. */
 static void cancel_one(mr_crowd *c, mr_crowd_member *m)
 {
     mr_lock(&m->mu);
@@ -26,7 +26,7 @@ static void cancel_one(mr_crowd *c, mr_crowd_member *m)
 
 static void publish(mr_crowd_member *m, mr_call *c)
 {
-    mr_lock(&m->mu); /* waits for one who is cancelling the old one */
+    mr_lock(&m->mu); /* waits for a thread that is cancelling the old call */
     m->call = c;
     mr_unlock(&m->mu);
 }
@@ -69,7 +69,7 @@ void mr_crowd_run(void (*work)(mr_crowd_member *m), void *ctx)
     atomic_store(&c->all_there, true);
     for (int i = 0; i < MR_CROWD; i++)
         mr_thread_join(&c->members[i].thread);
-    for (int i = 0; i < MR_CROWD; i++) /* others may have looked at it until now */
+    for (int i = 0; i < MR_CROWD; i++) /* only now: other members may have accessed it until all ended */
         mr_mutex_deinit(&c->members[i].mu);
     mr_free(c);
 }

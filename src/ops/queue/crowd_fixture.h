@@ -1,8 +1,8 @@
 /* ops/queue/crowd_fixture.h -- many threads that call ops at random and cancel each other's calls.
  * For tests only.
  *
- * Nothing depends on time: a member's call ends because others go on, or because it is cancelled;
- * cancelled is a fixed share of all calls, so that most get through. */
+ * Nothing depends on time: a member's call ends because others make progress, or because it is
+ * cancelled.  A fixed share of all calls is cancelled, so that most of them complete. */
 #ifndef MR_OPS_QUEUE_CROWD_FIXTURE_H
 #define MR_OPS_QUEUE_CROWD_FIXTURE_H
 

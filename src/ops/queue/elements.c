@@ -90,7 +90,7 @@ void mr_elements_take_first(mr_elements *e, mr_tensor **out)
     e->count--;
 }
 
-/* The last one fills the hole. */
+/* Removes element i; the last element takes its place. */
 static void take_at(mr_elements *e, int64_t i, mr_tensor **out)
 {
     copy_tuple(e, out, tuple_at(e, i));

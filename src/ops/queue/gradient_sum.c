@@ -1,7 +1,7 @@
 /* ops/queue/gradient_sum.c -- see gradient_sum.h.
  *
- * The first gradient is kept, not copied; a sum that somebody else can see is copied before it is
- * written to.  Integers wrap when added. */
+ * The first gradient is kept, not copied; a sum that has other references is copied before it is
+ * written to.  Integer additions wrap. */
 #include "ops/queue/gradient_sum.h"
 
 #include "base/memory.h"
@@ -55,7 +55,7 @@ static char *element_at(const mr_tensor *t, int64_t i)
     return (char *)t->data + (size_t)i * mr_dtype_size((mr_dtype)t->dtype);
 }
 
-/* *t becomes a tensor that nobody else sees. */
+/* Replaces *t by a copy if it has other references, so that it can be written to. */
 static mr_status *make_sole_owner(mr_tensor **t, mr_run *r)
 {
     mr_tensor *copy;
@@ -75,7 +75,7 @@ typedef struct job {
     int64_t by;
 } job;
 
-enum { COST_NS = 1 }; /* of an element, roughly */
+enum { COST_NS = 1 }; /* per element, roughly */
 
 static void add_part(void *ctx, int64_t begin, int64_t end)
 {
@@ -97,7 +97,7 @@ static mr_status *add_dense(mr_gradient_sum *s, mr_run *r, mr_tensor *values)
 
 static int64_t index_at(const mr_tensor *t, int64_t i) { return MR_DATA(int64_t, t)[i]; }
 
-/* The next of two lists: in a, in b, or (both true) in both. */
+/* A merge of two sorted lists: the next index is in a, in b, or (both true) in both. */
 typedef struct merge {
     const mr_tensor *a, *b; /* indices */
     int64_t i, k;

@@ -44,7 +44,7 @@ mr_status *mr_named_share(mr_named *n, const char *name)
 
 void mr_named_deinit(mr_named *n)
 {
-    if (n->is_private) /* never run, it was never made: no matter */
+    if (n->is_private) /* a kernel that never ran has no object to remove, which is fine */
         mr_status_free(mr_resources_remove(n->device->resources, mr_sv_of(n->container),
                                            mr_sv_of(n->name), n->type));
     mr_tensor_unref(n->handle);

@@ -1,14 +1,14 @@
 /* ops/queue/queue.c -- a queue and the attempts that wait on it.
  *
- * Whenever something changed, those who put in are moved on as far as they get, then those who take
- * out, and so on until nothing moves: this order is TensorFlow's, and a seeded random queue shows
- * it.  An attempt moves element by element: what a cancelled DequeueMany had taken is lost, what a
- * cancelled EnqueueMany had put in stays.  What a DequeueMany had taken when it turns out that no
- * more will come goes back to where it was.
+ * After each change, the putters advance as far as possible, then the takers, and so on until nothing
+ * moves.  This is TensorFlow's order, and it is visible in a random queue with a seed.  An attempt moves
+ * element by element: elements that a cancelled DequeueMany had taken are lost, and elements that a
+ * cancelled EnqueueMany had put stay.  If a DequeueMany cannot complete because the queue is closed, the
+ * elements that it had taken are returned to their places.
  *
- * Invariants: only the first of the takers has taken anything.  The ring has room for what it has
- * taken, so that taking back needs no memory.  When the queue is closed and those who put in have
- * been moved on, none of them is left. */
+ * Invariants: only the first taker has taken anything.  The ring keeps room for the elements that it has
+ * taken, so that returning them needs no memory.  When the queue is closed and the putters have
+ * advanced, no putter is left. */
 #include "ops/queue/queue.h"
 
 #include "base/memory.h"
@@ -19,10 +19,10 @@ enum attempt_kind { ENQUEUE, CLOSE, DEQUEUE, DEQUEUE_MANY, DEQUEUE_UP_TO };
 typedef struct attempt {
     mr_waiter w;
     enum attempt_kind kind;
-    bool many;         /* ENQUEUE: rows one by one */
-    int64_t n, done;   /* elements wanted, and put in or taken so far */
-    mr_tensor **taken; /* done tuples: few lie in `few` */
-    int64_t room;      /* of taken, in tuples */
+    bool many;         /* ENQUEUE: each row is an element */
+    int64_t n, done;   /* elements in total, and put or taken so far */
+    mr_tensor **taken; /* `done` tuples; a few fit into `few` */
+    int64_t room;      /* capacity of taken, in tuples */
     mr_tensor *few[8];
 } attempt;
 
@@ -70,7 +70,7 @@ const mr_queue_kind mr_queue_priority = {
     .by_priority = true,
 };
 
-/* ---- making and freeing ---- */
+/* ---- new and free ---- */
 
 static void advance_lines(mr_waited *on, mr_waiters *gone);
 static mr_status *give_taken(mr_waiter *w);
@@ -81,7 +81,7 @@ static const mr_waited_kind waiting = {sizeof(attempt), advance_lines, give_take
 static void queue_free(mr_object *o)
 {
     mr_queue *q = (mr_queue *)o;
-    MR_ASSERT(!q->putters.first && !q->takers.first); /* they hold references */
+    MR_ASSERT(!q->putters.first && !q->takers.first); /* each waiter holds a reference */
     mr_elements_deinit(&q->elements);
     mr_arena_deinit(&q->arena);
     mr_waited_deinit(&q->on);
@@ -106,7 +106,7 @@ mr_queue *mr_queue_new(const mr_queue_spec *s)
     return q;
 }
 
-/* ---- was it made for this? ---- */
+/* ---- comparing specs ---- */
 
 static mr_status *mismatch_error(const mr_queue *q, const char *what,
                                  void (*print)(mr_str *, const mr_tuple_type *), const mr_queue_spec *s)
@@ -182,7 +182,8 @@ static mr_status *close_locked(mr_queue *q)
     return NULL;
 }
 
-/* Rows without elements cost no memory to feed, so a batch may be endless: it looks up at times. */
+/* A batch of empty rows needs no memory, so it may be extremely long: the loop checks for cancellation now and
+ * then. */
 static bool is_cancelled(const attempt *a)
 {
     const mr_cancel *c = a->w.r->step->cancel;
@@ -243,8 +244,8 @@ static mr_status *take_one_locked(mr_queue *q, attempt *a)
     return NULL;
 }
 
-/* The queue is closed and has too few: what is left is enough for a DequeueUpTo; else an error, in
- * whose text TensorFlow counts only what was still missing. */
+/* The queue is closed and has too few elements.  A DequeueUpTo takes what is left; otherwise this is an error,
+ * in whose text TensorFlow counts only the elements that were still missing. */
 static mr_status *starve_locked(mr_queue *q, attempt *a)
 {
     int64_t wanted = a->n - a->done, have = q->elements.count;
@@ -276,9 +277,9 @@ static progress take_locked(mr_queue *q, attempt *a, mr_status **st)
     return a->done == a->n ? DONE : a->done > before ? MOVED : STUCK;
 }
 
-/* ---- moving on ---- */
+/* ---- advancing ---- */
 
-/* Moves the first of a line on, and the next ones as long as the first gets done. */
+/* Advances the first of a line, and the next one each time the first is done. */
 static bool advance_line(mr_queue *q, mr_waiters *line,
                          progress (*step)(mr_queue *, attempt *, mr_status **), mr_waiters *gone)
 {
@@ -405,7 +406,7 @@ void mr_queue_dequeue_many(mr_queue *q, mr_run *r, int64_t n, bool up_to)
         start_attempt(q, r, up_to ? DEQUEUE_UP_TO : DEQUEUE_MANY, false, n);
 }
 
-/* At once, and all that waits to put in is sent away. */
+/* Closes the queue at once and cancels all waiting putters. */
 static void close_now(mr_queue *q)
 {
     mr_waiters gone = {0};

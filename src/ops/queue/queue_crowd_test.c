@@ -1,9 +1,10 @@
-/* ops/queue/queue_crowd_test.c -- 64 threads at one queue: nothing is lost, nothing comes twice.
+/* ops/queue/queue_crowd_test.c -- 64 threads use one queue: no element is lost or taken twice.
  *
- * Half of them put numbers in, each its own, one or several at a time; half take them out.  Calls
- * are cancelled at random, and in the end somebody closes the queue, whereupon all stop.  A number
- * whose enqueue was cancelled may be in or not (of a batch, the first ones); one that was put in
- * must come out, exactly once.  Only a cancelled batch of dequeues may lose what it had taken. */
+ * Half of them enqueue distinct numbers, one or several at a time; half dequeue them.  Calls are
+ * cancelled at random, and at the end one thread closes the queue, which stops all others.  A number
+ * whose enqueue was cancelled may be in the queue or not (of a batch, the first ones may be); a number
+ * that was enqueued must be dequeued exactly once.  Only a cancelled batch of dequeues may lose the
+ * elements that it had taken. */
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -15,14 +16,14 @@ enum fate { NOT_IN, IN, UNSURE };
 
 typedef struct crowd {
     mr_queue_fixture g;
-    char closed[64];        /* what a closed queue says */
-    bool in_order, sorted;  /* what a batch must be */
-    bool cancel_batches;    /* of dequeues: they may lose elements */
+    char closed[64];        /* the error text of a closed queue */
+    bool in_order, sorted;  /* properties that a batch must have */
+    bool cancel_batches;    /* cancel dequeues of batches, which may lose elements */
     bool close_cancels;
     _Atomic int64_t n_put;  /* tried */
-    _Atomic int64_t n_lost; /* at most */
-    uint8_t fate[N];        /* written by whoever puts it in */
-    uint8_t first[N];       /* begins a batch */
+    _Atomic int64_t n_lost; /* an upper bound */
+    uint8_t fate[N];        /* written by the thread that enqueues the number */
+    uint8_t first[N];       /* whether the number is the first of a batch */
     _Atomic uint8_t taken[N];
 } crowd;
 
@@ -42,7 +43,7 @@ static mr_call *new_put(crowd *c, mr_crowd_member *m, int64_t from, int n)
                                             : mr_queue_fixture_new_enqueue_many(&c->g, n, v);
 }
 
-/* false: the queue is closed. */
+/* Returns false if the queue is closed. */
 static bool put(crowd *c, mr_crowd_member *m, int64_t from, int n)
 {
     mr_call *call = mr_crowd_member_call(m, new_put(c, m, from, n), true);
@@ -66,7 +67,7 @@ static void close_queue(crowd *c, mr_crowd_member *m)
     mr_status_free(st);
 }
 
-/* Nobody runs out of numbers before there are enough: then all who notice close the queue. */
+/* Enqueues numbers until enough were tried; every producer that notices this closes the queue. */
 static void producer(mr_crowd_member *m)
 {
     crowd *c = m->ctx;
@@ -102,7 +103,7 @@ static mr_call *new_take(crowd *c, int kind, int n)
     return kind == 0 ? mr_queue_fixture_new_dequeue(&c->g) : mr_queue_fixture_new_dequeue_many(&c->g, n, kind == 2);
 }
 
-/* false: the queue is closed and empty. */
+/* Returns false if the queue is closed and empty. */
 static bool take(crowd *c, mr_crowd_member *m)
 {
     int kind = (int)mr_crowd_member_random(m, 3), n = 1 + (int)mr_crowd_member_random(m, MAX_BATCH);
@@ -131,7 +132,7 @@ static void work(mr_crowd_member *m)
         ;
 }
 
-/* ---- the account ---- */
+/* ---- balance ---- */
 
 static void check_account(crowd *c)
 {

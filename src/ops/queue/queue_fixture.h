@@ -1,6 +1,6 @@
 /* ops/queue/queue_fixture.h -- a queue of int64 scalars and all ops on it.  For tests only.
  *
- * A priority queue has its priority as a component too: there each element is the number twice. */
+ * In a priority queue, the priority is a component: there each element is the number twice. */
 #ifndef MR_OPS_QUEUE_QUEUE_FIXTURE_H
 #define MR_OPS_QUEUE_QUEUE_FIXTURE_H
 
@@ -25,7 +25,7 @@ mr_call *mr_queue_fixture_new_dequeue(mr_queue_fixture *g);
 mr_call *mr_queue_fixture_new_dequeue_many(mr_queue_fixture *g, int n, bool up_to);
 mr_call *mr_queue_fixture_new_close(mr_queue_fixture *g, bool cancel_pending);
 
-/* Those that have. */
+/* Calls that have begun. */
 mr_call *mr_queue_fixture_enqueue(mr_queue_fixture *g, int64_t v);
 mr_call *mr_queue_fixture_dequeue(mr_queue_fixture *g);
 mr_call *mr_queue_fixture_dequeue_many(mr_queue_fixture *g, int n);
@@ -38,9 +38,9 @@ void mr_queue_fixture_put(mr_queue_fixture *g, int64_t v);
 int64_t mr_queue_fixture_take(mr_queue_fixture *g);
 int64_t mr_queue_fixture_size(mr_queue_fixture *g);
 
-/* Ends a dequeue: *out is its first component, owned, when it succeeds. */
+/* Ends a dequeue.  If it succeeds, *out is its first component, which the caller owns. */
 mr_status *mr_queue_fixture_end(mr_queue_fixture *g, mr_call *c, mr_tensor **out);
-/* A dequeue has ended and gave exactly these values; frees it. */
+/* Checks that a dequeue has ended with exactly these values, and frees it. */
 void mr_queue_fixture_check_gave(const char *file, int line, mr_queue_fixture *g, mr_call *c, int n,
                        const int64_t *v);
 #define MR_CHECK_GAVE(g, call, ...)                                       \

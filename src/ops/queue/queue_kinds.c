@@ -1,8 +1,7 @@
-/* ops/queue/queue_kinds.c -- the ops that make queues: in order, in order with padding, at random,
- * by priority.
+/* ops/queue/queue_kinds.c -- the ops that create queues: FIFO, FIFO with padding, random, by priority.
  *
- * A kernel reads its attrs when it is made; a run finds the queue or makes it, and compares both.
- * Each op has two forms that differ only in the handle. */
+ * A kernel reads its attrs when it is created.  A run finds the queue or creates it, and checks that it
+ * matches the attrs.  Each op has two forms that differ only in the handle. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "ops/queue/named.h"
@@ -14,7 +13,7 @@ typedef struct state {
     mr_queue_spec spec;
 } state;
 
-/* ---- what a queue is asked to be ---- */
+/* ---- attrs ---- */
 
 static mr_status *different_number(const mr_tuple_type *t)
 {
@@ -48,7 +47,7 @@ static mr_status *check_shapes(const mr_queue_kind *k, const mr_tuple_type *t)
     return NULL;
 }
 
-/* A priority queue's attrs leave out component 0, the priority. */
+/* Adds component 0, the priority, which the attrs of a priority queue do not list. */
 static mr_tuple_type with_priority(mr_arena *a, const mr_tuple_type *t)
 {
     int *types = mr_arena_array(a, int, t->n + 1);
@@ -115,7 +114,7 @@ static mr_status *init_queue(mr_make *m, state *s, const mr_queue_kind *k)
         spec->capacity = MR_QUEUE_UNBOUNDED;
     MR_TRY(read_tuple(&s->arena, m->node, k, &tuple));
     MR_TRY(check_shapes(k, &tuple));
-    spec->tuple = mr_tuple_type_copy(&s->arena, &tuple); /* the node may go before the kernel */
+    spec->tuple = mr_tuple_type_copy(&s->arena, &tuple); /* the node may be freed before the kernel */
     return k == &mr_queue_random ? read_random(m, spec) : NULL;
 }
 
@@ -131,7 +130,7 @@ static void deinit_queue(void *p)
     mr_arena_deinit(&s->arena);
 }
 
-/* ---- finding or making it ---- */
+/* ---- find or create ---- */
 
 static mr_status *make_queue(void *ctx, mr_object **out)
 {

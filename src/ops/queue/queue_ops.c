@@ -1,12 +1,12 @@
-/* ops/queue/queue_ops.c -- the ops on queues: putting in, taking out, closing, looking.
+/* ops/queue/queue_ops.c -- the ops on queues: enqueue, dequeue, close, size and state.
  *
- * Each op has two forms that differ only in the handle (named.h), so that each kernel serves both,
- * for all kinds of queues. */
+ * Each op has two forms that differ only in the handle (named.h); each kernel serves both, for all
+ * kinds of queues. */
 #include "graph/infer.h"
 #include "ops/queue/named.h"
 #include "ops/queue/queue.h"
 
-/* ---- what the kernels share ---- */
+/* ---- shared by the kernels ---- */
 
 static mr_status *check_timeout(mr_make *m, void *p)
 {
@@ -21,7 +21,7 @@ static mr_status *find_queue(mr_run *r, mr_queue **out)
     return mr_named_find(r, &mr_queue_type, (mr_object **)out);
 }
 
-/* The queue of an asynchronous op; NULL when the run was ended with an error. */
+/* The queue of an asynchronous op, owned by the caller; NULL if this ended the run with an error. */
 static mr_queue *open_queue(mr_run *r)
 {
     mr_queue *q = NULL;
@@ -31,7 +31,7 @@ static mr_queue *open_queue(mr_run *r)
     return st ? NULL : q;
 }
 
-/* ---- putting in ---- */
+/* ---- enqueue ---- */
 
 static void enqueue_some(mr_run *r, bool many)
 {
@@ -116,7 +116,7 @@ MR_OP(QueueEnqueueMany,
         OLD_FIFO "Tcomponents=[float]: q, (float[1, 2]) ->",
         "Tcomponents=[float]: " NONE ", (float[1]) -> !NOT_FOUND does not exist"));
 
-/* ---- taking out ---- */
+/* ---- dequeue ---- */
 
 static void dequeue_one(mr_run *r)
 {
@@ -272,7 +272,7 @@ MR_OP(QueueDequeueUpTo,
         OLD_FILLED "component_types=[float]: q, 2 -> float[1, 2]",
         "component_types=[float]: " NONE ", 1 -> !NOT_FOUND does not exist"));
 
-/* ---- closing ---- */
+/* ---- close ---- */
 
 static mr_status *close_init(mr_make *m, void *cancel_pending)
 {
@@ -305,7 +305,7 @@ MR_OP(QueueClose,
     CLOSE("Ref(string)"), OLD_FORM,
     .examples = MR_EXAMPLES(OLD_FIFO ": q ->", NONE " -> !NOT_FOUND does not exist"));
 
-/* ---- looking ---- */
+/* ---- size and state ---- */
 
 static mr_status *queue_size(mr_run *r)
 {

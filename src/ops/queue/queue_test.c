@@ -1,5 +1,5 @@
-/* ops/queue/queue_test.c -- waiting, closing, cancelling: who is told what, and what becomes of the
- * elements. */
+/* ops/queue/queue_test.c -- waiting, closing, cancelling: which error each operation gets, and what
+ * happens to the elements. */
 #include "base/memory.h"
 #include "ops/queue/queue_fixture.h"
 
@@ -21,7 +21,7 @@ MR_TEST(queue_gives_elements_in_their_order)
 {
     mr_queue_fixture g;
     mr_queue_fixture_init(&g, FIFO, -1, 0);
-    for (int i = 0; i < 100; i++) /* the ring goes round and grows */
+    for (int i = 0; i < 100; i++) /* the ring wraps around and grows */
         mr_queue_fixture_put(&g, i);
     for (int i = 0; i < 50; i++)
         MR_CHECK_INT(mr_queue_fixture_take(&g), i);
@@ -102,7 +102,7 @@ MR_TEST(queue_large_dequeue_holds_back_small_ones)
     mr_queue_fixture_put(&g, 2);
     check_waits(large);
     check_waits(small);
-    MR_CHECK_INT(mr_queue_fixture_size(&g), 0); /* it takes them as they come */
+    MR_CHECK_INT(mr_queue_fixture_size(&g), 0); /* it takes elements as they arrive */
     mr_queue_fixture_put(&g, 3);
     MR_CHECK_GAVE(&g, large, 1, 2, 3);
     check_waits(small);
@@ -158,7 +158,7 @@ MR_TEST(queue_closes_once)
     check_ok(mr_queue_fixture_close(&g, false));
     MR_CHECK_TEXT(mr_call_end(mr_queue_fixture_close(&g, false), NULL), MR_CANCELLED,
                   "Queue 'q' is already closed.");
-    check_ok(mr_queue_fixture_close(&g, true)); /* with cancellation, as often as one likes */
+    check_ok(mr_queue_fixture_close(&g, true)); /* with cancellation, any number of times */
     check_ok(mr_queue_fixture_close(&g, true));
     mr_queue_fixture_deinit(&g);
 }
@@ -240,7 +240,7 @@ MR_TEST(queue_closed_with_too_few_keeps_them)
     mr_queue_fixture_deinit(&g);
 }
 
-/* TensorFlow tells what was still missing, not what was asked for. */
+/* TensorFlow reports how many elements were still missing, not how many were requested. */
 MR_TEST(queue_starved_dequeue_gives_back_what_it_had)
 {
     mr_queue_fixture g;
@@ -336,7 +336,7 @@ MR_TEST(queue_cancelled_first_in_line_lets_the_others_go)
     mr_queue_fixture g;
     mr_queue_fixture_init(&g, FIFO, 1, 0);
     mr_call *large = mr_queue_fixture_dequeue_many(&g, 2), *small = mr_queue_fixture_dequeue(&g);
-    mr_queue_fixture_put(&g, 1); /* the large one has it */
+    mr_queue_fixture_put(&g, 1); /* the large dequeue takes it */
     mr_call_cancel(large);
     mr_status_free(mr_call_end(large, NULL));
     mr_queue_fixture_put(&g, 2);
@@ -376,7 +376,7 @@ MR_TEST(queue_outlives_its_name_while_somebody_waits)
 
 static void begin_call(void *call) { mr_call_begin(call); }
 
-/* 2^40 rows of nothing. */
+/* 2^40 empty rows. */
 MR_TEST(queue_endless_enqueue_is_cancelled)
 {
     static const int types[] = {MR_FLOAT};
@@ -457,8 +457,8 @@ MR_TEST(queue_random_starved_batch_gives_back_what_it_had)
     mr_queue_fixture_deinit(&g);
 }
 
-/* Worked out by hand: word i of the stream of seeds 1 and 2 chooses among those left, and the last
- * one fills the hole. */
+/* Computed by hand: word i of the stream of seeds 1 and 2 chooses among the remaining elements, and the last
+ * element takes the place of the chosen one. */
 MR_TEST(queue_random_gives_the_elements_of_its_seed)
 {
     mr_queue_fixture g;
@@ -503,7 +503,7 @@ MR_TEST(queue_priority_sorts)
 
 /* ---- refused memory ---- */
 
-/* Whatever allocation is refused, the op says so or succeeds, and the queue holds its elements. */
+/* Whichever allocation fails, the op reports it or succeeds, and the queue keeps its elements. */
 static void refuse(const char *kind, int64_t n)
 {
     mr_queue_fixture g;
@@ -548,7 +548,7 @@ MR_TEST(queue_refused_batch_leaves_its_elements)
     for (int i = 1; i <= 9; i++)
         mr_queue_fixture_put(&g, i);
     mr_call *c = mr_queue_fixture_new_dequeue_many(&g, 9, false);
-    mr_memory_fail_after(1); /* the list of what is taken */
+    mr_memory_fail_after(1); /* the list of taken elements */
     mr_call_begin(c);
     mr_memory_fail_after(0);
     MR_CHECK_TEXT(mr_call_end(c, NULL), MR_RESOURCE_EXHAUSTED, "no memory to dequeue 9 elements");

@@ -1,8 +1,8 @@
 /* ops/queue/stage.c -- see stage.h.
  *
- * Complete tuples and incomplete ones are two lists sorted by key; one that has got its last part moves
- * over.  Those who wait stand in two lines, and whenever something changes, all of them are tried again:
- * a tuple may be too large for the memory limit while a smaller one behind it fits. */
+ * Complete and incomplete tuples are in two lists sorted by key; a tuple moves to the first list with its
+ * last part.  Waiting attempts are in two lines, one to put and one to take.  After each change all of them
+ * are retried, because a tuple may exceed the memory limit while a smaller one after it fits. */
 #include "ops/queue/stage.h"
 
 #include "base/memory.h"
@@ -11,12 +11,12 @@
 typedef struct tuple { /* in the area */
     int64_t key;
     int n;
-    mr_tensor **t; /* NULL: not there yet, or taken already */
+    mr_tensor **t; /* NULL: not put yet, or already taken */
 } tuple;
 
 typedef struct tuples { /* sorted by key */
     tuple **p;
-    size_t from, n, cap; /* from: what was taken from the front is not moved at once */
+    size_t from, n, cap; /* tuples are at from..n: taking from the front does not move the rest */
 } tuples;
 
 struct mr_stage {
@@ -35,9 +35,9 @@ typedef struct attempt {
     wish what;
     int64_t key;              /* or index */
     const mr_tensor *indices; /* an input of the run; NULL: all */
-    int n;                    /* of tensors brought or got */
+    int n;                    /* number of tensors put or taken */
     mr_tensor **t;
-    int n_types;              /* of a whole tuple */
+    int n_types;              /* number of tensors of a complete tuple */
     int64_t bytes;
 } attempt;
 
@@ -62,7 +62,7 @@ static void clear_tuples(tuples *l)
 
 static int64_t count_tuples(const tuples *l) { return (int64_t)(l->n - l->from); }
 
-/* Where a key is, or belongs. */
+/* The position of a key, or where to insert it. */
 static size_t place_of(const tuples *l, int64_t key)
 {
     size_t lo = l->from, hi = l->n;
@@ -84,7 +84,7 @@ static tuple *find_tuple(const tuples *l, int64_t key)
 
 static mr_status *insert_tuple(tuples *l, tuple *t)
 {
-    if (l->from > 64 && l->from > l->n / 2) { /* the front has become long */
+    if (l->from > 64 && l->from > l->n / 2) { /* compact: more than half of the array is unused */
         memmove(l->p, l->p + l->from, (l->n - l->from) * sizeof *l->p);
         l->n -= l->from;
         l->from = 0;
@@ -133,7 +133,7 @@ static bool has_room(const mr_stage *s, const attempt *a)
     return s->capacity <= 0 || count_tuples(&s->complete) < s->capacity;
 }
 
-/* A new tuple of so many empty places. */
+/* A new tuple of n empty places. */
 static tuple *new_tuple(int64_t key, int n)
 {
     tuple *t = mr_new(tuple);
@@ -164,7 +164,7 @@ static bool is_whole(const tuple *t)
     return true;
 }
 
-/* The key of a complete tuple is taken until all of it has been picked up. */
+/* Adds a complete tuple, which this takes over.  Its key is in use until all of its tensors are taken. */
 static mr_status *add_complete(mr_stage *s, tuple *t)
 {
     if (find_tuple(&s->complete, t->key)) {
@@ -218,7 +218,7 @@ static mr_status *put_tuple(mr_stage *s, attempt *a)
 
 /* ---- taking ---- */
 
-/* The tuple that somebody wants; NULL: it is not there yet. */
+/* The tuple that an attempt wants; NULL if it is not in the area yet. */
 static tuple *find_wanted(const mr_stage *s, const attempt *a)
 {
     const tuples *l = &s->complete;
@@ -306,7 +306,7 @@ static void advance_attempts(mr_waited *on, mr_waiters *gone)
 {
     mr_stage *s = (mr_stage *)on;
     bool put_one, took_one;
-    do { /* what is taken makes room, what is put can be taken */
+    do { /* each take makes room for a put, and each put may allow a take */
         put_one = try_put(s, gone);
         took_one = try_take(s, gone);
     } while (put_one || took_one);
@@ -348,7 +348,7 @@ static void release_attempt(mr_waiter *w)
 
 static const mr_waited_kind waiting = {sizeof(attempt), advance_attempts, give_tensors, release_attempt};
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 static void free_stage(mr_object *o)
 {
@@ -414,7 +414,7 @@ static attempt *new_attempt(mr_stage *s, mr_run *r, wish what)
     return a;
 }
 
-/* Ends a run before it has waited for anything. */
+/* Ends a run that did not have to wait, and drops the reference to the area. */
 static void end_run(mr_stage *s, mr_run *r, mr_status *st)
 {
     mr_object_unref(&s->on.base);
@@ -433,7 +433,7 @@ static mr_status *check_order(const mr_tensor *indices)
     return NULL;
 }
 
-/* The inputs become the attempt's tensors; it waits for room. */
+/* Starts a put: the attempt gets references to the inputs and waits for room. */
 static void start_put(mr_stage *s, mr_run *r, attempt *a, int first_in)
 {
     a->n = r->n_in - first_in;

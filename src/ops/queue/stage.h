@@ -1,8 +1,8 @@
-/* ops/queue/stage.h -- a staging area: tuples of tensors that wait to be picked up, by key.
+/* ops/queue/stage.h -- a staging area: tuples of tensors that wait to be taken, by key.
  *
- * Stage uses numbers as keys, in the order of coming, so that it is a queue; MapStage and OrderedMapStage
- * have keys of the user's, and may bring a tuple in parts.  Taking waits for what is not there yet,
- * putting for room, both without a thread. */
+ * Stage numbers the tuples in the order of arrival, so that it is a queue.  In MapStage and OrderedMapStage
+ * the user chooses the keys, and may put a tuple in parts.  A take waits for its tuple, a put waits for
+ * room, both without a thread. */
 #ifndef MR_OPS_QUEUE_STAGE_H
 #define MR_OPS_QUEUE_STAGE_H
 
@@ -10,7 +10,7 @@
 
 typedef struct mr_stage mr_stage;
 
-/* What a kernel keeps, from the node's attrs; see mr_stage_init. */
+/* The state of a kernel, from the node's attrs; see mr_stage_init. */
 typedef struct mr_stage_state {
     const mr_object_type *type;
     char *container, *name;
@@ -22,12 +22,12 @@ extern const mr_object_type mr_stage_type, mr_map_stage_type, mr_ordered_stage_t
 
 mr_status *mr_stage_init(mr_make *m, mr_stage_state *s, const mr_object_type *type);
 void mr_stage_deinit(void *state);
-/* The area of a run's kernel, made if there is none; owned by the caller. */
+/* Finds or creates the area of a run's kernel; the caller owns *out. */
 mr_status *mr_stage_of(mr_run *r, mr_stage **out);
 
-/* Each takes a reference to the area over and ends the asynchronous run r, now or when it can.  values
- * are the inputs from first_in on, results the outputs from first_out on. */
-void mr_stage_put(mr_stage *s, mr_run *r, int first_in);                 /* behind all others */
+/* Each takes over a reference to the area and ends the asynchronous run r, now or as soon as possible.  The
+ * values are the inputs from first_in on. */
+void mr_stage_put(mr_stage *s, mr_run *r, int first_in);                 /* after all others */
 void mr_stage_put_parts(mr_stage *s, mr_run *r, int64_t key, const mr_tensor *indices, int first_in,
                         int n_types);
 void mr_stage_take(mr_stage *s, mr_run *r);                              /* the first one */

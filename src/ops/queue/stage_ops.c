@@ -1,6 +1,6 @@
-/* ops/queue/stage_ops.c -- the ops on staging areas: Stage, MapStage, OrderedMapStage and their kin.
+/* ops/queue/stage_ops.c -- the ops on staging areas: Stage, MapStage, OrderedMapStage and their variants.
  *
- * There is no handle: ops of one shared_name use one area. */
+ * There is no handle: ops with the same shared_name use the same area. */
 #include "graph/infer.h"
 #include "ops/queue/stage.h"
 
@@ -11,7 +11,7 @@ static mr_status *init_ordered(mr_make *m, void *p)
     return mr_stage_init(m, p, &mr_ordered_stage_type);
 }
 
-/* The area of an asynchronous op; NULL when the run was ended with an error. */
+/* The area of an asynchronous op, owned by the caller; NULL if this ended the run with an error. */
 static mr_stage *open_stage(mr_run *r)
 {
     mr_stage *s = NULL;
@@ -151,7 +151,7 @@ MR_OP(StageSize, .doc = "how many tuples a staging area has", SIZE(run_size), CO
 MR_OP(StageClear, .doc = "empties a staging area", CLEAR, COMMON(init_stage),
     .examples = MR_EXAMPLES(TWO S "dtypes=[float]: ->"));
 
-/* Two ops of each kind, for keys in any order and for keys in theirs. */
+/* Two ops of each kind, for unordered and for ordered keys. */
 #define PUT(op) op " dtypes=[float, float] fake_dtypes=[float, float] " S
 #define HALF(op) op " dtypes=[float, float] fake_dtypes=[float] " S
 #define FULL(op) PUT(op) ": 7, [0, 1], (float 1, float 2); " PUT(op) ": 3, [0, 1], (float 3, float 4); "

@@ -1,4 +1,4 @@
-/* ops/queue/stage_test.c -- who waits at a staging area, and what lets them go. */
+/* ops/queue/stage_test.c -- which operations wait on a staging area, and what ends the wait. */
 #include "ops/queue/calls_fixture.h"
 
 typedef struct rig {

@@ -1,4 +1,4 @@
-/* ops/queue/tuple.c -- see tuple.h.  The texts are TensorFlow's. */
+/* ops/queue/tuple.c -- see tuple.h.  The error messages are TensorFlow's. */
 #include "ops/queue/tuple.h"
 
 #include "base/memory.h"
@@ -89,7 +89,7 @@ static mr_status *wrong_shape(int c, const mr_pshape *want, const int64_t *batch
     mr_pshape_print(&text, want);
     const char *inner = mr_str_z(&text);
     mr_status *st;
-    if (batch) /* [?,2] of a batch of 3 is [3,?,2] */
+    if (batch) /* a batch of 3 elements of shape [?,2] has shape [3,?,2] */
         st = mr_invalid("Shape mismatch in tuple component %d. Expected [%lld%s%s, got %s", c,
                         (long long)*batch, want->rank > 0 ? "," : "", inner + 1,
                         MR_TENSOR_SHAPE(t));
@@ -152,7 +152,7 @@ static mr_status *copy_row(mr_run *r, const mr_tensor *in, int64_t row, mr_tenso
     return mr_tensor_try_copy_elements(*out, 0, in, row * each, each);
 }
 
-/* Rows are copied: one that stays long must not hold the memory of its batch. */
+/* Rows are copied, so that a row that stays in a queue does not keep its whole batch in memory. */
 mr_status *mr_tuple_read(const mr_tuple_type *t, mr_run *r, bool many, int64_t row,
                          mr_tensor **out)
 {
@@ -174,8 +174,8 @@ mr_status *mr_tuple_read(const mr_tuple_type *t, mr_run *r, bool many, int64_t r
 
 /* ---- stacking ---- */
 
-/* Copies an element into the corner of its larger place, run by run: `solid` dimensions at the end
- * are of one size in both and are copied with the one before them as one run. */
+/* Copies an element into the corner of its larger place, run by run: the trailing `solid` dimensions have the
+ * same size in both, and are copied together with the dimension before them as one run. */
 static mr_status *copy_corner(mr_tensor *out, int64_t at, const mr_tensor *t)
 {
     const int64_t *place = out->dims + 1;

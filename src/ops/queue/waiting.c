@@ -1,12 +1,14 @@
-/* ops/queue/waiting.c -- the life of a waiter: it comes, stands in a line, is let go, its run ends.
+/* ops/queue/waiting.c -- the stages of a waiter: it is created, waits in a line, is released, and its
+ * run ends.
  *
- * Being let go happens under the lock and is told by `line`, so a change and a cancellation cannot
- * both do it.  The thread that lets a waiter go also ends it, after the lock is released.  Before
- * the waiter is freed its cancellation is unregistered, which waits for a callback that came too
- * late; that callback wants only the lock, which nobody holds while ending, so this cannot block.
+ * A waiter is released under the lock, and `line` is NULL afterwards, so a change and a cancellation
+ * cannot both release it.  The thread that releases a waiter also ends its run, after it has unlocked.
+ * Before the waiter is freed, its cancellation is unregistered, which waits for a callback that is
+ * already running.  That callback needs only the lock, which is not held at this point, so this cannot
+ * deadlock.
  *
- * The reference to what is waited on is dropped before the run ends: after the last run of a
- * session, its device may go at any moment. */
+ * The reference to the awaited object is dropped before the run ends: after the last run of a session,
+ * its device may be freed at any time. */
 #include "ops/queue/waiting.h"
 
 #include <string.h>
@@ -89,7 +91,7 @@ void mr_waited_unlock(mr_waited *on, mr_waiters *gone) MR_NO_TSA
     end_runs(gone);
 }
 
-/* ---- coming and being cancelled ---- */
+/* ---- waiting and cancellation ---- */
 
 void *mr_waiter_new(mr_waited *on, mr_run *r, const char *text)
 {
@@ -112,19 +114,19 @@ static void on_cancel(mr_cancel_entry *e)
     mr_waited *on = w->on;
     mr_waiters gone = {0};
     mr_lock(&on->mu);
-    if (!w->line) { /* who let it go waits for this to return */
+    if (!w->line) { /* already released; the releasing thread waits for this callback to return */
         mr_unlock(&on->mu);
         return;
     }
     w->in_callback = true;
     mr_waiter_let_go(w, cancelled_error(w), &gone);
-    on->kind->advance(on, &gone); /* it may have stood in the way of others */
+    on->kind->advance(on, &gone); /* it may have blocked waiters after it */
     mr_unlock(&on->mu);
     end_runs(&gone);
 }
 
-/* Most ops need not wait, so cancellation is registered only for one that is still in line.  Under
- * the lock: a callback that fires at once waits for it and finds the waiter standing there. */
+/* Most ops need not wait, so cancellation is registered only for a waiter that is still in line.  The lock is
+ * held: a callback that fires at once waits for it, and then finds the waiter in its line. */
 static void stay_locked(mr_waiter *w, mr_cancel *c, mr_waiters *gone)
 {
     w->entry.fn = on_cancel;
@@ -140,7 +142,7 @@ void mr_wait(mr_waiter *w, mr_waiters *line)
     mr_waited *on = w->on;
     mr_cancel *c = w->cancelled ? w->r->step->cancel : NULL;
     mr_waiters gone = {0};
-    mr_object_ref(&on->base); /* another thread may end w before this one has unlocked */
+    mr_object_ref(&on->base); /* another thread may end w, and drop its reference, before this one unlocks */
     mr_lock(&on->mu);
     w->line = line;
     append_waiter(line, w);
