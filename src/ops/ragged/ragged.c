@@ -1,4 +1,4 @@
-/* ops/ragged/ragged.c -- checking and giving row splits. */
+/* ops/ragged/ragged.c -- checks row splits, and sets outputs to them. */
 #include "ops/ragged/ragged.h"
 
 static mr_status *check_splits(const mr_tensor *t, int64_t total)

@@ -1,4 +1,4 @@
-/* ops/ragged/ragged_gather.c -- RaggedGather: rows of a ragged tensor by index; RaggedTensorToSparse. */
+/* ops/ragged/ragged_gather.c -- RaggedGather: gathers rows of a ragged tensor by index; RaggedTensorToSparse. */
 #include "base/memory.h"
 #include "ops/array/index.h"
 #include "ops/array/layout.h"
@@ -12,10 +12,10 @@ typedef struct gathering {
     int depth; /* splits of the input */
     mr_tensor *splits[MR_MAX_RANK];
     const mr_tensor *values, *indices;
-    const int64_t *rows; /* what to gather */
+    const int64_t *rows; /* the rows to gather */
 } gathering;
 
-/* Where row `row` of splits 0 begins or ends, seen at a level further in. */
+/* The position, `level` levels further in, that corresponds to position `row` in splits 0. */
 static int64_t follow_splits(const gathering *g, int64_t row, int level)
 {
     for (int i = 0; i < level; i++)
@@ -23,7 +23,7 @@ static int64_t follow_splits(const gathering *g, int64_t row, int level)
     return row;
 }
 
-/* Splits of the output for the dimensions of indices: all rows of one are equally long. */
+/* Sets the splits of the output for dimension d of indices: all its rows have the same length. */
 static mr_status *give_index_splits(mr_run *r, const gathering *g, int d)
 {
     int64_t n = mr_dims_product(g->indices->dims, 0, d + 1), size = g->indices->dims[d + 1], *v;
@@ -35,7 +35,7 @@ static mr_status *give_index_splits(mr_run *r, const gathering *g, int d)
     return st;
 }
 
-/* Output o: the splits of the input at a level, of the rows gathered, one behind the other. */
+/* Sets output o to the splits of the input at a level, concatenated for the gathered rows. */
 static mr_status *give_level(mr_run *r, const gathering *g, int level, int o)
 {
     const mr_tensor *s = g->splits[level];
@@ -127,7 +127,7 @@ static mr_status *gather_shape(mr_infer *c)
     return NULL;
 }
 
-/* Rows of the values that were gathered, in order: a sparse gradient. */
+/* The gradient of the values is sparse: the rows that were gathered, in order. */
 static void gather_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -168,7 +168,7 @@ MR_OP(RaggedGather,
 
 /* ---- RaggedTensorToSparse ---- */
 
-/* Sizes of the sparse tensor: rows, the longest row of each level, the dense rest. */
+/* The dims of the sparse tensor: the rows, the longest row of each level, the inner dense dimensions. */
 static mr_status *sparse_dims(mr_run *r, int depth, const mr_tensor *values, mr_shape *out)
 {
     out->rank = 0;
@@ -185,14 +185,14 @@ static mr_status *sparse_dims(mr_run *r, int depth, const mr_tensor *values, mr_
     return NULL;
 }
 
-/* Column `level` + 1 of the indices, and for the outermost level column 0 too: what each value's
- * ancestors are counted as.  owner[k] is the ancestor of value k at the level below; it becomes the
- * one at this level. */
+/* Writes column `level` + 1 of the indices, and for the outermost level also column 0: the index of each
+ * value's ancestor in its row.  On entry owner[k] is the ancestor of value k at the level below; on return,
+ * the one at this level. */
 static void write_level(const mr_tensor *splits, int64_t n, int64_t inner, int64_t width,
                         int column, int64_t *owner, int64_t *out)
 {
     int64_t row = 0;
-    for (int64_t k = 0; k < n; k++) { /* owners rise with k */
+    for (int64_t k = 0; k < n; k++) { /* owners increase with k */
         while (mr_tensor_int_at(splits, row + 1) <=
                owner[k]) /* the last split is above all of them */
             row++;

@@ -1,9 +1,8 @@
 /* ops/ragged/ragged_to_tensor.c -- RaggedTensorToTensor: rows padded, or cut, to one length.
  *
- * A partition says which row of one level each row of the next belongs to: by row splits, or by the
- * row's number for each value (VALUE_ROWIDS, then FIRST_DIM_SIZE says how many rows the first level
- * has).  Level by level, every row gets the number of its place in the result, or -1 when it was
- * cut off. */
+ * A partition assigns each row of one level to a row of the level above: by row splits, or by the row's
+ * number for each value (VALUE_ROWIDS; then FIRST_DIM_SIZE is the number of rows of the first level).
+ * Level by level, every row gets its position in the result, or -1 if it is cut off. */
 #include "base/memory.h"
 #include "ops/array/blit.h"
 #include "ops/array/layout.h"
@@ -85,7 +84,7 @@ static mr_status *check_splits(const mr_tensor *t, int64_t rows)
     return NULL;
 }
 
-/* Rows of each level fit those of the next; the last one's are the values. */
+/* Checks that the number of rows of each level matches the next level, and of the last one the values. */
 static mr_status *check_parts(padding *p)
 {
     int64_t rows = -1;
@@ -129,7 +128,7 @@ static int64_t longest_row(const padding *p, int i)
     return longest;
 }
 
-/* What was asked for: -1 is whatever is needed; a scalar -1 stands for all dimensions. */
+/* Reads the requested shape: -1 means as large as needed; a scalar -1 means that for all dimensions. */
 static mr_status *read_wanted_shape(const mr_tensor *t, int rank, int64_t *out)
 {
     if (t->rank > 1 || (t->rank == 0 && mr_tensor_int_at(t, 0) != -1))
@@ -172,8 +171,8 @@ static mr_status *result_shape(padding *p, const mr_tensor *shape)
 
 /* ---- places ---- */
 
-/* Rows of the next level: place of the parent times `size` plus the number within it; -1 when
- * either is cut off. */
+/* Computes the positions of the rows of the next level: the parent's position times `size` plus the index
+ * within the parent; -1 if either is cut off. */
 static mr_status *next_places(const mr_run *r, const padding *p, int i, int64_t size, int64_t **places)
 {
     const mr_tensor *t = p->parts[i];
@@ -209,7 +208,7 @@ static mr_status *find_places(const mr_run *r, const padding *p, int64_t **place
 
 /* ---- values ---- */
 
-/* The default everywhere, repeated as NumPy does to the shape of one value. */
+/* Fills the output with the default, broadcast to the shape of one value. */
 static mr_status *fill_default(mr_run *r, const padding *p, mr_tensor *out)
 {
     const mr_tensor *rest = p->rest;
@@ -277,8 +276,8 @@ static mr_status *to_tensor_shape(mr_infer *c)
     return mr_infer_merge(c, want, own, &c->out[0]);
 }
 
-/* The values' numbers, padded in the same way with 0, say where each element of the result came
- * from. */
+/* The indices of the values (from 1), padded in the same way with 0, say which value each element of the
+ * result comes from. */
 static void to_tensor_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -302,7 +301,7 @@ static void to_tensor_backward(mr_grad *g)
         mr_emit_lists(s, "RaggedTensorToTensor", MR_ATTRS({"row_partition_types", *types}),
                       (mr_emit_arg[]){{-1, &outer}, {-1, &numbers}, {-1, &zero}, {n, parts}}, 4);
     mr_free(parts);
-    mr_out ids = mr_emit(s, "Sub", from, one); /* -1 where the default stands */
+    mr_out ids = mr_emit(s, "Sub", from, one); /* -1 where the result has the default */
     mr_dxi(g, 1, mr_emit(s, "UnsortedSegmentSum", dy, ids, count));
     mr_out unused =
         mr_emit(s, "SelectV2", mr_emit(s, "Less", ids, zero), zero, mr_const_i32(s, -1));
@@ -336,4 +335,4 @@ MR_OP(RaggedTensorToTensor,
         SPLITS "int64[2], [1, 2], 9, (int64[0, 2]) -> !INVALID_ARGUMENT",
         SPLITS "int64 -1, [1, 2], [9], (int64[0, 2]) -> !INVALID_ARGUMENT must be less than rt_input.flat_values.rank",
         "row_partition_types=[\"ROWS\"]: int64 -1, [1, 2], 9, (int64[0, 2]) -> !INVALID_ARGUMENT Unknown string for partition info type",
-        "row_partition_types=[\"VALUE_ROWIDS\"]: int64 -1, [1, 2], 9, (int64[0, 2]) -> !INVALID_ARGUMENT is not allowed at position 0"));
+        "row_partition_types=[\"VALUE_ROWIDS\"]: int64 -1, [1, 2], 9, (int64[0, 2]) -> !INVALID_ARGUMENT not allowed at position 0"));

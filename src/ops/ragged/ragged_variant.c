@@ -1,4 +1,4 @@
-/* ops/ragged/ragged_variant.c -- ragged tensors as variants: RaggedTensorToVariant,
+/* ops/ragged/ragged_variant.c -- converts ragged tensors to variants and back: RaggedTensorToVariant,
  * RaggedTensorFromVariant, RaggedTensorToVariantGradient.
  *
  * The object holds nested row splits and values, as TensorFlow's RaggedTensorVariant does. */
@@ -37,7 +37,7 @@ static const mr_object_type ragged_type = {.name = "RaggedTensorVariant",
                                            .add = add_ragged,
                                            .encode = encode_ragged};
 
-/* References to splits and values are taken over, also on error. */
+/* Takes over the references to splits and values, also on error. */
 static mr_status *ragged_new(int depth, mr_tensor *const *splits, mr_tensor *values, ragged **out)
 {
     ragged *g = mr_new(ragged);
@@ -125,7 +125,7 @@ static mr_status *give_whole(mr_run *r, int depth, mr_tensor *const *splits, mr_
     return put_ragged(out, 0, depth, splits, mr_tensor_ref(values));
 }
 
-/* Entries begin..end of splits, counted from the first. */
+/* The entries begin..end of splits, with the first one subtracted from all. */
 static mr_status *splits_part(mr_run *r, const mr_tensor *t, int64_t begin, int64_t end,
                               mr_tensor **out)
 {
@@ -152,7 +152,7 @@ static mr_status *values_part(mr_run *r, const mr_tensor *t, int64_t begin, int6
     return mr_tensor_try_copy_elements(*out, 0, t, begin * width, (end - begin) * width);
 }
 
-/* Row i of a ragged tensor, itself one of a level less, as element i. */
+/* Stores row i of a ragged tensor, which is a ragged tensor with one level less, as element i. */
 static mr_status *put_row(mr_run *r, int depth, mr_tensor *const *splits, const mr_tensor *values,
                           mr_tensor *out, int64_t i)
 {
@@ -263,7 +263,7 @@ MR_OP(RaggedTensorToVariant,
 
 /* ---- RaggedTensorFromVariant ---- */
 
-/* Element i, of this depth and types. */
+/* Reads element i and checks its depth and types. */
 static mr_status *read_one(const mr_tensor *t, int64_t i, int depth, mr_dtype splits,
                            mr_dtype values, const ragged **out)
 {
@@ -292,7 +292,7 @@ typedef struct joining {
     int depth;
 } joining;
 
-/* Rows of element i at a level: those of its splits there, or of its values. */
+/* The number of rows of g at a level: those of its splits there, or of its values. */
 static int64_t rows_of(const ragged *g, int level)
 {
     if (level < g->depth)
@@ -300,8 +300,7 @@ static int64_t rows_of(const ragged *g, int level)
     return g->values->rank > 0 ? g->values->dims[0] : 1;
 }
 
-/* Output o: the splits that hold the elements themselves, then those of each level, one behind the
- * other. */
+/* Sets output o to the splits whose rows are the elements themselves. */
 static mr_status *give_outer(mr_run *r, const joining *j, int o)
 {
     int64_t *v;
@@ -331,7 +330,7 @@ static mr_status *give_level(mr_run *r, const joining *j, int level, int o)
     return st;
 }
 
-/* Values one behind the other; those without rows of their own (of dense rows) are stacked. */
+/* Concatenates the values; values that are single rows of a dense tensor are stacked. */
 static mr_status *give_values(mr_run *r, const joining *j, bool stacked, int o)
 {
     mr_shape s = {0};
@@ -379,7 +378,7 @@ static mr_status *join_elements(mr_run *r, const mr_tensor *t, const joining *j,
         return NULL;
     }
     bool stacked =
-        out_depth == t->rank - 1 + j->depth; /* elements are rows themselves, not parts of one */
+        out_depth == t->rank - 1 + j->depth; /* each element is one row, not several */
     MR_TRY(give_dims(r, t));
     if (!stacked)
         MR_TRY(give_outer(r, j, t->rank - 1));
@@ -478,7 +477,7 @@ MR_OP(RaggedTensorFromVariant,
 
 /* ---- the gradient of RaggedTensorToVariant ---- */
 
-/* An empty variant is a gradient of zeros: as many rows as the splits say. */
+/* An empty variant stands for a gradient of zeros, with as many rows as the splits say. */
 static mr_status *to_variant_gradient(mr_run *r)
 {
     const mr_tensor *t = mr_in(r, 0), *splits = mr_in(r, 1);

@@ -1,4 +1,4 @@
-/* ops/ragged/ragged_variant_test.c -- gradients through ragged tensors that travel as variants. */
+/* ops/ragged/ragged_variant_test.c -- gradients through ragged tensors that are stored as variants. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/table.h"
