@@ -1,8 +1,9 @@
-/* ops/random/binomial.c -- samples of binomial distributions: StatelessRandomBinomial, and
- * StatefulRandomBinomial of a generator in a variable.
+/* ops/random/binomial.c -- samples binomial distributions: StatelessRandomBinomial, and
+ * StatefulRandomBinomial with a generator in a variable.
  *
- * Few successes are counted by geometric waiting times between them; many are sampled by Hoermann's
- * transformed rejection with squeeze (BTRS).  A probability above one half counts failures. */
+ * If few successes are expected, they are counted by the geometric waiting times between them; otherwise
+ * Hoermann's transformed rejection with squeeze (BTRS) is used.  For a probability above one half,
+ * failures are counted instead. */
 #include <math.h>
 
 #include "ops/broadcast.h"
@@ -19,7 +20,7 @@ static double by_waiting(mr_pairs *p, double count, double prob)
     }
 }
 
-/* log(k!) less Stirling's formula at k + 1. */
+/* log(k!) minus Stirling's formula at k + 1. */
 static double stirling_rest(double k)
 {
     static const double small[] = {
@@ -71,7 +72,7 @@ static double draw_binomial(const mr_samples *s, int64_t k, int64_t param)
         return 0;
     if (prob >= 1)
         return n;
-    if (isnan(n) || isinf(n) || isnan(prob)) /* no try would be accepted */
+    if (isnan(n) || isinf(n) || isnan(prob)) /* no sample would ever be accepted */
         return NAN;
     double less = prob <= 0.5 ? prob : 1 - prob;
     bool many = n * less >= 10;
@@ -80,8 +81,8 @@ static double draw_binomial(const mr_samples *s, int64_t k, int64_t param)
     return prob <= 0.5 ? drawn : n - drawn;
 }
 
-/* Counts and probs are inputs i and i + 1; the samples begin at *start, or at that of a
- * generator. */
+/* Counts and probs are inputs i and i + 1.  The samples use the stream *start or, if start is NULL, that of
+ * the generator in input 0. */
 static mr_status *run_binomial(mr_run *r, int shape, int i, const mr_philox *start)
 {
     mr_broadcast b;
@@ -95,7 +96,7 @@ static mr_status *run_binomial(mr_run *r, int shape, int i, const mr_philox *sta
     MR_TRY(mr_samples_ending(r, shape, b.shape.rank, b.shape.dims, &s));
     if (start) {
         s.start = *start;
-    } else { /* as much of the generator as TensorFlow takes */
+    } else { /* advances the generator as far as TensorFlow does */
         MR_TRY(mr_in_algorithm(r, 1, &alg));
         uint64_t n = (uint64_t)s.n_params * 2 * 100 * ((uint64_t)s.n_samples + 3) / 4;
         MR_TRY(mr_generator_take(r, alg, 0, n, &s.start, NULL));

@@ -1,9 +1,9 @@
-/* ops/random/bounded_normal.c -- normal numbers of any mean and deviation between any bounds:
+/* ops/random/bounded_normal.c -- normal numbers with any mean and deviation between any bounds:
  * ParameterizedTruncatedNormal and StatelessParameterizedTruncatedNormal.
  *
- * Three ways, by where the bounds lie (in deviations from the mean): normal numbers until one is
- * inside, uniform ones between the bounds accepted by the density, or exponential ones behind the
- * lower bound (Robert 1995).  All are given up after a thousand tries. */
+ * There are three rejection samplers; the bounds (in deviations from the mean) determine which is used:
+ * normal numbers until one is inside, uniform numbers between the bounds accepted by their density, or
+ * exponential numbers above the lower bound (Robert 1995).  Each gives up after MAX_TRIES tries. */
 #include <math.h>
 #include <stdatomic.h>
 
@@ -14,7 +14,8 @@
 
 enum { MAX_TRIES = 1000, N_PARAMS = 4 };
 
-/* A distribution, with bounds in deviations such that the lower is the one that matters. */
+/* A distribution, with bounds in deviations.  It is mirrored if necessary, so that the lower bound is finite
+ * and not below the mean if both are on one side of it. */
 typedef struct bounded {
     double mean, deviation, lo, hi;
 } bounded;
@@ -33,7 +34,7 @@ static bool bounded_init(bounded *b, const double v[N_PARAMS])
     return true;
 }
 
-/* Each tries once and says whether *z is accepted. */
+/* Each draws *z once and returns whether it is accepted. */
 static bool try_normal(mr_pairs *p, const bounded *b, double *z)
 {
     *z = mr_pairs_normal(p);
@@ -76,9 +77,9 @@ static bool bounded_draw(mr_pairs *p, const bounded *b, double *out)
 typedef struct job {
     const mr_tensor *params[N_PARAMS];
     mr_broadcast *a,
-        *b; /* of the stateless op: of params 0, 1 and 2, 3, each with the whole shape */
-    int64_t per_row;     /* of the other: outputs with the same parameters */
-    atomic_int trouble;  /* 1: parameters, 2: no number accepted */
+        *b; /* only in the stateless op: a for params 0, 1 and b for params 2, 3, each with the whole shape */
+    int64_t per_row;     /* only in the other op: outputs with the same parameters */
+    atomic_int trouble;  /* 1: invalid parameters, 2: no number was accepted */
 } job;
 
 static double draw_bounded(const mr_samples *s, int64_t k, const double v[N_PARAMS])
@@ -150,7 +151,7 @@ static mr_status *run_parameterized(mr_run *r)
     return draw_samples(r, &s);
 }
 
-/* Two walks over the shape that all four broadcast to. */
+/* Initializes two walks over the shape that all four parameters broadcast to. */
 static mr_status *init_walks(const job *j, mr_broadcast *a, mr_broadcast *b)
 {
     mr_shape shape = {0};
@@ -194,8 +195,8 @@ static mr_status *infer_parameterized(mr_infer *c)
 
 /* ---- gradient ----
  *
- * The sample stays where it is in the distribution function: it moves with the mean and stretches
- * with the deviation, and follows each bound the more the nearer it is. */
+ * The value of the distribution function at the sample stays fixed.  So the sample moves with the mean,
+ * scales with the deviation, and follows each bound the more, the nearer it is. */
 
 static mr_out emit_ndtr(mr_grad *g, mr_out x)
 {

@@ -1,8 +1,8 @@
-/* ops/random/candidate_sampler.c -- classes drawn for sampled losses: LogUniformCandidateSampler,
+/* ops/random/candidate_sampler.c -- draws classes for sampled losses: LogUniformCandidateSampler,
  * UniformCandidateSampler, AllCandidateSampler; ComputeAccidentalHits.
  *
- * One draw gives num_sampled classes for the whole batch.  How often a class is expected among them
- * follows from its probability and, where no class may come twice, from how many draws it took. */
+ * Each run draws num_sampled classes for the whole batch.  The expected count of a class follows from
+ * its probability and, if all classes must be different, from the number of draws that this took. */
 #include <float.h>
 #include <math.h>
 
@@ -25,7 +25,7 @@ mr_status *mr_sampler_init(mr_make *m, void *state)
     MR_TRY(positive_int32(m->node, "num_true", &s->num_true));
     MR_TRY(positive_int32(m->node, "num_sampled", &s->num_sampled));
     MR_TRY(mr_node_get_bool(m->node, "unique", &s->unique));
-    s->range = s->num_sampled; /* of AllCandidateSampler */
+    s->range = s->num_sampled; /* AllCandidateSampler has no range_max */
     if (mr_op_def_attr(m->node->def, "range_max"))
         MR_TRY(mr_node_get_int(m->node, "range_max", &s->range));
     return s->range > 0 ? NULL : mr_invalid("range_max must be positive");
@@ -46,8 +46,8 @@ static float uniform_probability(const void *ctx, int64_t range, int64_t class_)
     return (float)(1.0 / (double)range);
 }
 
-/* Class c for numbers between log(c + 1) and log(c + 2) of log(range + 1).  Rounding may reach
- * beyond the range only by a hair, so what lies there is brought back. */
+/* Class c for uniform numbers in [0, log(range + 1)) that are between log(c + 1) and log(c + 2).  Rounding may
+ * give a class just outside of the range, which is wrapped back into it. */
 static int64_t draw_log_uniform(const void *ctx, mr_words *w, int64_t range)
 {
     (void)ctx;
@@ -62,7 +62,7 @@ static float log_uniform_probability(const void *ctx, int64_t range, int64_t cla
     return (float)(log((c + 2) / (c + 1)) / log1p((double)range));
 }
 
-/* ---- drawing without repetition ---- */
+/* ---- sampling without repetition ---- */
 
 typedef struct id_set { /* ids >= 0; open addressing */
     int64_t *slots;     /* id + 1; 0: free */
@@ -79,7 +79,7 @@ static bool id_set_init(const mr_run *r, id_set *s, int64_t n)
     return s->slots != NULL;
 }
 
-/* False when the id was there already. */
+/* Returns false if the id is already in the set. */
 static bool id_set_add(id_set *s, int64_t id)
 {
     uint64_t at = (uint64_t)id * 0x9E3779B97F4A7C15u >> 20 & s->mask;
@@ -90,7 +90,7 @@ static bool id_set_add(id_set *s, int64_t id)
     return true;
 }
 
-/* *tries: how often was drawn until all were different. */
+/* Draws num_sampled different classes; *tries is the number of draws that this took. */
 static mr_status *draw_unique(mr_run *r, const mr_sampler *d, const void *ctx, mr_words *w,
                               int64_t *out, int64_t *tries)
 {
@@ -173,7 +173,7 @@ mr_status *mr_sampler_run(mr_run *r, const mr_sampler *d, const void *ctx)
 
 static mr_status *run_sampler(mr_run *r) { return mr_sampler_run(r, r->kernel->user, NULL); }
 
-/* All classes, each of them once. */
+/* Returns all classes, each once. */
 static mr_status *run_all(mr_run *r)
 {
     const mr_sampler_state *s = r->state;
@@ -261,8 +261,8 @@ typedef struct place {
     int64_t id, at;
 } place;
 
-/* By id, equal ones in the order they stand: runs twice as long each time, from one array to the other.  (qsort would
- * ask malloc for the other.) */
+/* A stable merge sort by id, which alternates between the two arrays and returns the one with the result.  (qsort would
+ * call malloc for the second array.) */
 static const place *sort_by_id(place *from, place *to, int64_t n)
 {
     for (int64_t width = 1; width < n; width *= 2) {
@@ -279,11 +279,11 @@ static const place *sort_by_id(place *from, place *to, int64_t n)
     return from;
 }
 
-/* The last place of an id among n sorted ones, or -1. */
+/* The position of the last entry with this id among n sorted ones, or -1. */
 static int64_t last_place(const place *p, int64_t n, int64_t id)
 {
     int64_t at = 0;
-    while (n > 0) { /* the first greater id */
+    while (n > 0) { /* binary search for the first greater id */
         int64_t half = n / 2;
         if (p[at + half].id <= id) {
             at += half + 1;

@@ -1,20 +1,20 @@
-/* ops/random/candidate_sampler.h -- classes drawn for sampled losses: what all distributions
- * have in common. */
+/* ops/random/candidate_sampler.h -- draws classes for sampled losses: code that all distributions
+ * share. */
 #ifndef MR_OPS_RANDOM_CANDIDATE_SAMPLER_H
 #define MR_OPS_RANDOM_CANDIDATE_SAMPLER_H
 
 #include "graph/infer.h"
 #include "ops/random/philox.h"
 
-/* A distribution over 0..range-1; of some the probabilities are in ctx. */
+/* A distribution over 0..range-1; ctx holds the probabilities, if the distribution needs them. */
 typedef struct mr_sampler {
     int64_t (*draw)(const void *ctx, mr_words *w, int64_t range);
     float (*probability)(const void *ctx, int64_t range, int64_t class_);
 } mr_sampler;
 
-/* The state of a kernel, or its beginning. */
+/* The state of a kernel, or the first member of it. */
 typedef struct mr_sampler_state {
-    mr_random_state random; /* first: what mr_random_init takes */
+    mr_random_state random; /* must be first: mr_random_init expects it at the start of the state */
     int64_t num_true, num_sampled, range;
     bool unique;
 } mr_sampler_state;

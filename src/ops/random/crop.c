@@ -1,4 +1,4 @@
-/* ops/random/crop.c -- RandomCrop: a part of an image at a random place. */
+/* ops/random/crop.c -- RandomCrop: crops an image at a random position. */
 #include "graph/infer.h"
 #include "ops/random/philox.h"
 

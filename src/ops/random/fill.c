@@ -1,7 +1,7 @@
-/* ops/random/fill.c -- makes random numbers group by group.
+/* ops/random/fill.c -- generates random numbers group by group.
  *
- * The numbers of a run are cut into groups of four (two for 64-bit types); group j is made from
- * block j of the stream, whatever thread makes it. */
+ * The numbers of a run are divided into groups of four (two for 64-bit types); group j uses block
+ * j * stride of the stream, so the result does not depend on which thread computes it. */
 #include "ops/random/fill.h"
 
 typedef struct job {
@@ -10,7 +10,7 @@ typedef struct job {
     void (*group)(mr_philox *p, const struct job *j, int64_t n, void *out); /* n elements at out */
     int per_group;
     uint64_t stride; /* blocks from one group to the next */
-    int64_t lo;      /* of integers */
+    int64_t lo;      /* lower bound of integers */
     uint64_t range;
 } job;
 
@@ -26,7 +26,7 @@ static void make_groups(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* The values of up to four elements, stored in the output's type. */
+/* Stores up to four elements in the output's type. */
 static void store_group(const job *j, const float *v, int64_t n, void *out)
 {
     for (int64_t i = 0; i < n; i++)
@@ -42,7 +42,7 @@ static void uniform_float(mr_philox *p, const job *j, int64_t n, void *out)
 {
     uint32_t w[4];
     float v[4];
-    /* Fewer mantissa bits for the narrow types: all numbers of [0, 1) that they can step by. */
+    /* As many random bits as the mantissa of the output's type has. */
     uint32_t mask = j->out->dtype == MR_HALF       ? 0x3ff
                     : j->out->dtype == MR_BFLOAT16 ? 0x7f
                                                    : 0x7fffff;
@@ -82,7 +82,7 @@ static void normal_double(mr_philox *p, const job *j, int64_t n, void *out)
     memcpy(out, v, sizeof(double) * (size_t)n);
 }
 
-/* Numbers beyond two deviations are dropped; a group has 256 blocks to draw from. */
+/* Numbers beyond two deviations are rejected; a group has 256 blocks to draw from. */
 static void truncated_float(mr_philox *p, const job *j, int64_t n, void *out)
 {
     float v[4], two[2];
@@ -133,7 +133,7 @@ static void integer_64(mr_philox *p, const job *j, int64_t n, void *out)
     }
 }
 
-/* All bits of the words, which may be read as signed or not. */
+/* All bits of the words, for signed and unsigned types. */
 static void full_32(mr_philox *p, const job *j, int64_t n, void *out)
 {
     uint32_t w[4];
@@ -174,7 +174,7 @@ void mr_random_fill(mr_run *r, const mr_draw *draw, mr_philox start, mr_tensor *
                &j);
 }
 
-/* A scalar integer; of uint64 the same bits. */
+/* Reads a scalar integer; a uint64 keeps its bits. */
 static mr_status *scalar_bits(const mr_run *r, int i, const char *what, int64_t *out)
 {
     const mr_tensor *t = mr_in(r, i);

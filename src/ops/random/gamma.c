@@ -1,16 +1,16 @@
-/* ops/random/gamma.c -- samples of gamma distributions: RandomGamma and the stateless ones, and
- * their derivative by the shape parameter.
+/* ops/random/gamma.c -- samples gamma distributions: RandomGamma and the stateless ops, and their
+ * derivative by the shape parameter.
  *
- * Marsaglia and Tsang: a normal number, shifted and cubed, is accepted with the help of a
- * uniform one in 95 of 100 tries or more.  Below alpha = 1 a sample of alpha + 1 is made smaller
- * by a power of a further uniform number; at 1 the distribution is the exponential. */
+ * This is the method of Marsaglia and Tsang: a normal number, shifted and cubed, is accepted or rejected
+ * by a uniform one; at least 95 of 100 tries are accepted.  Below alpha = 1, a sample of alpha + 1 is
+ * multiplied by a power of another uniform number; at 1 the distribution is the exponential one. */
 #include <math.h>
 
 #include "ops/elementwise.h"
 #include "ops/random/key.h"
 #include "ops/random/samples.h"
 
-enum { BLOCKS = 256 }; /* a sample may draw from */
+enum { BLOCKS = 256 }; /* blocks of the stream per sample */
 
 static double draw_gamma(const mr_samples *s, int64_t k, int64_t param)
 {
@@ -18,7 +18,7 @@ static double draw_gamma(const mr_samples *s, int64_t k, int64_t param)
     mr_pairs p = mr_pairs_at(s->start, (uint64_t)k * BLOCKS);
     if (alpha == 1)
         return -log1p(-mr_pairs_uniform(&p));
-    if (!(alpha > 0) || isinf(alpha)) /* nothing of a density: no try would be accepted */
+    if (!(alpha > 0) || isinf(alpha)) /* not a valid shape: no try would ever be accepted */
         return alpha == 0 ? 0 : isinf(alpha) && alpha > 0 ? INFINITY : NAN;
     bool below = alpha < 1;
     double d = alpha + (below ? 2.0 / 3 : -1.0 / 3), c = 1.0 / 3 / sqrt(d);
@@ -72,7 +72,7 @@ static mr_out range_to(mr_grad *g, mr_out n)
     return mr_emit(g->s, "Range", mr_const_i32(g->s, 0), n, mr_const_i32(g->s, 1));
 }
 
-/* The sum over the samples, which stand in front of alpha's own dimensions. */
+/* Sums over the samples, whose dimensions precede those of alpha. */
 static void backward_to_alpha(mr_grad *g, int alpha, mr_out n_sample_dims)
 {
     mr_out slope = mr_emit(g->s, "RandomGammaGrad", mr_xi(g, alpha), mr_yi(g, 0));
@@ -148,9 +148,9 @@ MR_OP(StatelessRandomGammaV3,
 
 /* ---- RandomGammaGrad ----
  *
- * A sample is where the distribution function P(alpha, x) takes some fixed value, so its
- * derivative is -(dP/dalpha) / (dP/dx).  P is summed as a power series for small x, its
- * complement as a continued fraction for large x, each together with its derivative by alpha. */
+ * At a sample x, the distribution function P(alpha, x) has a fixed value, so the derivative of x is
+ * -(dP/dalpha) / (dP/dx).  P is computed as a power series for small x, and its complement as a
+ * continued fraction for large x, each together with its derivative by alpha. */
 
 static double digamma(double x)
 {
@@ -194,7 +194,7 @@ static void fraction_step(fraction *f, double a, double x, int i)
     double dp = f->dp1 * z - f->p1 - f->dp2 * yc + f->p2 * (i + 1);
     double dq = f->dq1 * z - f->q1 - f->dq2 * yc + f->q2 * (i + 1);
     *f = (fraction){f->p1, f->q1, p, q, f->dp1, f->dq1, dp, dq};
-    if (fabs(p) > 0x1p52) { /* only quotients count */
+    if (fabs(p) > 0x1p52) { /* rescale: only quotients matter */
         double *all = &f->p2;
         for (int k = 0; k < 8; k++)
             all[k] *= 0x1p-52;

@@ -1,4 +1,4 @@
-/* ops/random/key.c -- seeds, keys and generators to streams. */
+/* ops/random/key.c -- converts seeds, keys and generators to streams. */
 #include "ops/random/key.h"
 
 /* ---- seeds ---- */
@@ -87,7 +87,7 @@ mr_status *mr_key_infer(mr_infer *c, int i)
 
 /* ---- generators in variables ---- */
 
-enum { STATE = 3 }; /* numbers of a generator */
+enum { STATE = 3 }; /* numbers in the state of a generator */
 
 static mr_status *check_state(const mr_tensor *t, int64_t alg, int first)
 {

@@ -1,10 +1,10 @@
-/* ops/random/multinomial.c -- Multinomial and StatelessMultinomial: classes drawn by unnormalised
+/* ops/random/multinomial.c -- Multinomial and StatelessMultinomial: draw classes by unnormalised
  * log-probabilities.
  *
- * A row's probabilities are summed up from left to right in double; a draw is the first class whose
- * sum exceeds a uniform number times the total.  Row i takes words 2 i num_samples and on of the
- * run's stream, which is what TensorFlow does in one thread (with more its numbers depend on how it
- * cuts the rows; ours do not). */
+ * A row's probabilities are summed from left to right in double; a sample is the first class whose sum
+ * exceeds a uniform number times the total.  Row i uses the words of the run's stream from
+ * 2 i num_samples on, as TensorFlow does in one thread.  (With more threads TensorFlow's results depend
+ * on how it divides the rows; ours do not.) */
 #include <math.h>
 #include <stdatomic.h>
 
@@ -21,7 +21,8 @@ typedef struct job {
     atomic_bool no_memory;
 } job;
 
-/* Log-probabilities to sums of probabilities, which start at 1 for the largest. */
+/* Replaces the log-probabilities of a row by running sums of probabilities, scaled so that the largest
+ * probability is 1.  Returns the total. */
 static double accumulate_row(int64_t n, double *row)
 {
     double top = -INFINITY, sum = 0;
@@ -35,7 +36,7 @@ static double accumulate_row(int64_t n, double *row)
     return sum;
 }
 
-/* The first entry above v; n when there is none. */
+/* The first entry above v; n if there is none. */
 static int64_t first_above(int64_t n, const double *sums, double v)
 {
     int64_t at = 0;
@@ -119,7 +120,7 @@ static mr_status *run_multinomial(mr_run *r)
     MR_TRY(mr_run_output(r, 0, 2, (int64_t[]){rows, j.n_samples}, &j.out));
     if (j.out->n == 0)
         return NULL;
-    /* TensorFlow's reserve: two outputs a sample, samples in fours, 256 blocks an output. */
+    /* TensorFlow reserves two outputs per sample, samples rounded up to fours, and 256 blocks per output. */
     uint64_t outputs = (uint64_t)rows * ((uint64_t)(j.n_samples + 3) / 4 * 4 * 2);
     j.start = mr_random_reserve(r->state, outputs * 256);
     return draw_all(r, &j);

@@ -1,10 +1,10 @@
-/* ops/random/philox.c -- the stream that belongs to a kernel. */
+/* ops/random/philox.c -- the random stream of a kernel. */
 #include "ops/random/philox.h"
 
 #include "base/clock.h"
 #include "base/deterministic.h"
 
-/* Fixed, and not the same for all. */
+/* A seed for deterministic mode: fixed, but different for each node name (FNV-1a). */
 static int64_t seed_of(const char *name)
 {
     uint64_t h = UINT64_C(14695981039346656037);

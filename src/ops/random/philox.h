@@ -1,9 +1,7 @@
-/* ops/random/philox.h -- the random numbers of TensorFlow: Philox-4x32-10, counted in blocks of
- * four words.
+/* ops/random/philox.h -- TensorFlow's random numbers: Philox-4x32-10, counted in blocks of four words.
  *
- * A stream is a key and a 128-bit counter; block k of it depends on nothing else, so any part of
- * the numbers can be made by any thread.  Seeds, counter advance and conversions are those of
- * TensorFlow, to the bit. */
+ * A stream is a key and a 128-bit counter; block k of it depends on nothing else, so any thread can
+ * compute any part of it.  Seeds, counter increments and conversions match TensorFlow bit for bit. */
 #ifndef MR_OPS_RANDOM_PHILOX_H
 #define MR_OPS_RANDOM_PHILOX_H
 
@@ -26,7 +24,7 @@ static inline void mr_philox_skip(mr_philox *p, uint64_t blocks)
         ++p->counter[3];
 }
 
-/* The block at the counter, which then moves on. */
+/* Computes the block at the counter, and increments the counter. */
 static inline void mr_philox_next(mr_philox *p, uint32_t out[4])
 {
     uint32_t c0 = p->counter[0], c1 = p->counter[1], c2 = p->counter[2], c3 = p->counter[3];
@@ -61,7 +59,7 @@ static inline double mr_philox_double(uint32_t w0, uint32_t w1) /* in [0, 1) */
     return d - 1;
 }
 
-/* Two numbers of the normal distribution from two words, and from four. */
+/* Two normally distributed numbers: floats from two words, doubles from four. */
 static inline void mr_philox_normal(uint32_t w0, uint32_t w1, float out[2])
 {
     float u = mr_philox_float(w0);
@@ -80,7 +78,7 @@ static inline void mr_philox_normal_double(const uint32_t w[4], double out[2])
     out[1] = cos(angle) * r;
 }
 
-/* ---- words one after another, four a block ---- */
+/* ---- the words of a stream, one after another, four per block ---- */
 typedef struct mr_words {
     mr_philox p;
     uint32_t w[4];
@@ -120,7 +118,7 @@ static inline uint64_t mr_words_64(mr_words *s)
     return low | high << 32;
 }
 
-/* All numbers below n (> 0) alike: those that would come once too often are drawn again. */
+/* A number below n (> 0), uniformly: values that would make some results more likely are drawn again. */
 static inline uint64_t mr_words_below(mr_words *s, uint64_t n)
 {
     uint64_t surplus = (n & (n - 1)) ? UINT64_MAX % n + 1 : 0, v;
@@ -130,7 +128,7 @@ static inline uint64_t mr_words_below(mr_words *s, uint64_t n)
     return v % n;
 }
 
-/* ---- the stream of a kernel: attrs seed and seed2; both 0: a seed of the system's ---- */
+/* ---- the stream of a kernel: attrs seed and seed2; if both are 0, a random seed of the system ---- */
 typedef struct mr_random_state {
     mr_mutex mu;
     mr_philox next MR_GUARDED_BY(mu);
@@ -138,7 +136,7 @@ typedef struct mr_random_state {
 
 mr_status *mr_random_init(mr_make *m, void *state);
 void mr_random_deinit(void *state);
-/* The stream for one run; the kernel's own is moved on by `blocks`. */
+/* The stream for one run; advances the kernel's stream by `blocks`. */
 mr_philox mr_random_reserve(mr_random_state *s, uint64_t blocks);
 
 #endif

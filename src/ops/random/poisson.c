@@ -1,14 +1,14 @@
-/* ops/random/poisson.c -- samples of Poisson distributions: RandomPoisson, RandomPoissonV2 and
+/* ops/random/poisson.c -- samples Poisson distributions: RandomPoisson, RandomPoissonV2 and
  * StatelessRandomPoisson.
  *
- * Rates below 10 are sampled as Knuth does, by multiplying uniform numbers until they fall below
- * exp(-rate); larger ones by Hoermann's transformed rejection, in about 1.15 tries. */
+ * Rates below 10 use Knuth's method, which multiplies uniform numbers until the product falls below
+ * exp(-rate); larger rates use Hoermann's transformed rejection, which takes about 1.15 tries. */
 #include <math.h>
 
 #include "ops/random/key.h"
 #include "ops/random/samples.h"
 
-enum { BLOCKS = 256 }; /* a sample may draw from */
+enum { BLOCKS = 256 }; /* blocks of the stream per sample */
 
 static double draw_knuth(mr_pairs *p, double rate)
 {
@@ -27,7 +27,7 @@ static double draw_hoermann(mr_pairs *p, double rate)
     for (;;) {
         double u = mr_pairs_uniform(p) - 0.5, v = mr_pairs_uniform(p);
         double us = 0.5 - fabs(u), k = floor((2 * a / us + b) * u + rate + 0.43);
-        if (us >= 0.07 && v <= 0.9277 - 3.6224 / (b - 2)) /* well inside */
+        if (us >= 0.07 && v <= 0.9277 - 3.6224 / (b - 2)) /* accept quickly: well inside */
             return k;
         if (k < 0 || (us < 0.013 && v > us))
             continue;
@@ -37,7 +37,7 @@ static double draw_hoermann(mr_pairs *p, double rate)
     }
 }
 
-/* What is no rate has no tries that could be accepted. */
+/* An invalid rate is handled first: no try would ever be accepted. */
 static double draw_poisson(const mr_samples *s, int64_t k, int64_t param)
 {
     double rate = mr_number_at(s->ctx, param);

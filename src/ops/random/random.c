@@ -2,7 +2,7 @@
 #include "graph/infer.h"
 #include "ops/random/fill.h"
 
-/* Output 0, of the shape that input 0 tells, from the kernel's own stream. */
+/* Fills output 0, whose shape is input 0, from the kernel's stream. */
 static mr_status *fill_output(mr_run *r, mr_draw draw)
 {
     mr_shape shape;

@@ -1,5 +1,5 @@
-/* ops/random/random_test.c -- the stream of a kernel from run to run, and that threads do not
- * change it. */
+/* ops/random/random_test.c -- the stream of a kernel from run to run, and that it does not depend on
+ * the number of threads. */
 #include "ops/kernel_fixture.h"
 #include "ops/random/philox.h"
 #include "tests/harness/test.h"
@@ -13,7 +13,7 @@ static mr_tensor *run(mr_kernel_fixture *b, int n_in, mr_tensor *x, mr_tensor *y
     return out;
 }
 
-/* TensorFlow moves on by 256 blocks for each element that was asked for. */
+/* TensorFlow advances by 256 blocks for each requested element. */
 MR_TEST(random_second_run_goes_on_where_tensorflow_does)
 {
     static const float want[2][4] = {{0.2390374f, 0.92039955f, 0.05051243f, 0.49574447f},

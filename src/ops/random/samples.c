@@ -1,4 +1,4 @@
-/* ops/random/samples.c -- the loops and shapes of ops that sample by parameters. */
+/* ops/random/samples.c -- loops and shapes of ops that sample distributions with parameters. */
 #include "ops/random/samples.h"
 
 double mr_pairs_uniform(mr_pairs *s)

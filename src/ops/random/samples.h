@@ -1,8 +1,8 @@
-/* ops/random/samples.h -- many samples for each of some parameters, from one stream.
+/* ops/random/samples.h -- several samples for each parameter, from one stream.
  *
- * The output is [samples.., parameters..].  Output k counts the samples of parameter 0 first, then
- * those of parameter 1: it draws from block `stride` k of the stream on, so any thread can make it,
- * and it is stored where its sample and its parameter meet. */
+ * The output is [samples.., parameters..].  Samples are numbered with all of parameter 0 first, then
+ * those of parameter 1.  Sample k draws from a fixed place of the stream that depends only on k, so any
+ * thread can compute it, and is stored at [sample, parameter]. */
 #ifndef MR_OPS_RANDOM_SAMPLES_H
 #define MR_OPS_RANDOM_SAMPLES_H
 
@@ -13,24 +13,24 @@ typedef struct mr_samples {
     mr_philox start;
     int64_t n_params, n_samples;
     mr_tensor *out;
-    /* Sample k (that counts as above) of parameter `param`; it skips as it likes. */
+    /* Draws sample k (numbered as above) of parameter `param`; it decides how far to skip in the stream. */
     double (*draw)(const struct mr_samples *s, int64_t k, int64_t param);
     const void *ctx;
 } mr_samples;
 
 void mr_samples_run(mr_run *r, mr_samples *s, double cost_ns);
 
-/* Output 0 of shape [input 0, shape of input `params`]: the samples are what input 0 tells. */
+/* Allocates output 0 of shape [input 0, shape of input `params`]; input 0 gives the number of samples. */
 mr_status *mr_samples_before(mr_run *r, int params, mr_samples *out);
 mr_status *mr_samples_before_infer(mr_infer *c, int params);
-/* Output 0 of the shape that input i tells, which must end in the given one. */
+/* Allocates output 0, whose shape is input i and must end with the given one. */
 mr_status *mr_samples_ending(mr_run *r, int i, int rank, const int64_t *dims, mr_samples *out);
 
-/* Doubles of a stream one by one: made in pairs, of which TensorFlow uses the last first. */
+/* The doubles of a stream, one by one: they are generated in pairs, of which TensorFlow uses the second first. */
 typedef struct mr_pairs {
     mr_philox p;
     double uniform[2], normal[2];
-    int uniforms, normals; /* left */
+    int uniforms, normals; /* how many of the pair are left */
 } mr_pairs;
 
 static inline mr_pairs mr_pairs_at(mr_philox p, uint64_t block)

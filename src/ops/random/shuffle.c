@@ -1,10 +1,10 @@
-/* ops/random/shuffle.c -- rows in a random order: RandomShuffle and StatelessShuffle; and one
- * place of such an order alone: RandomIndexShuffle. */
+/* ops/random/shuffle.c -- shuffles rows: RandomShuffle and StatelessShuffle; RandomIndexShuffle computes
+ * a single index of such a permutation. */
 #include "base/memory.h"
 #include "ops/random/key.h"
 #include "run/scratch.h"
 
-/* Every row but the last changes places with one behind it, or stays. */
+/* Fisher-Yates: each row but the last is swapped with itself or a later row. */
 static void draw_order(mr_philox *p, int64_t *order, int64_t n)
 {
     uint32_t w[4] = {0};
@@ -92,10 +92,10 @@ MR_OP(StatelessShuffle,
         "T=string: [\"a\", \"a\"], [1], [0, 2], 1 -> [\"a\", \"a\"]",
         "T=float: [1, 2], [1], [0, 2], 2 -> !INVALID_ARGUMENT Unsupported algorithm id: 2"));
 
-/* ---- one place alone ----
+/* ---- a single index ----
  *
- * The place is enciphered by four rounds of Simon in blocks of as many bits as the last place has
- * (16 at least); what comes out beyond the last place goes in again, until it is a place. */
+ * The index is encrypted by four rounds of Simon, with as many bits per block as max_index needs (16 at
+ * least).  A result above max_index is encrypted again until it is in range (cycle walking). */
 
 enum { ROUNDS = 4, MIN_BLOCK = 16 };
 
@@ -120,7 +120,7 @@ static uint64_t simon_encrypt(uint64_t v, int word, const uint64_t *keys)
     return left << word | right;
 }
 
-/* Words of the key, and one more made of them. */
+/* The three words of the key, and a fourth that is computed from them. */
 static void make_round_keys(const uint32_t seed[3], int word, uint64_t keys[ROUNDS])
 {
     uint64_t mask = (UINT64_C(1) << word) - 1;
@@ -131,7 +131,7 @@ static void make_round_keys(const uint32_t seed[3], int word, uint64_t keys[ROUN
     keys[3] = (UINT64_C(0xfffffffc) & mask) ^ 1 ^ keys[0] ^ right_3 ^ right_4;
 }
 
-/* The bits that count 0..last: the logarithm rounded up, as of a double. */
+/* The block size in bits for 0..last: the logarithm of last, rounded up to an even number. */
 static int block_bits(uint64_t last)
 {
     int bits = 0;
@@ -192,7 +192,7 @@ static mr_status *index_shuffle(mr_run *r)
         for (int k = 0; k < 3; k++)
             key[k] = (uint32_t)bits_at(seed, row + k);
         uint64_t at = bits_at(index, index->rank ? i : 0), end = bits_at(last, last->rank ? i : 0);
-        if (at > end) /* it would go round for ever among places that are none */
+        if (at > end) /* cycle walking from outside of the range might never enter it */
             return mr_invalid("index %llu is beyond max_index %llu", (unsigned long long)at,
                               (unsigned long long)end);
         if (i % 64 == 63 && r->step->cancel && mr_cancel_started(r->step->cancel))

@@ -1,10 +1,9 @@
 /* ops/random/skipgram.c -- Skipgram: pairs of a word and a neighbour from a text file, for
  * word2vec.
  *
- * Words are numbered by falling frequency, those too rare are number 0.  Sentences of a thousand
- * words are read off the text over and over; frequent words are passed over by chance
- * (subsampling, by equation 5 of arXiv:1310.4546), and each word meets all neighbours within a
- * distance drawn for it. */
+ * Words are numbered by decreasing frequency; rare words are number 0.  The text is read again and
+ * again in sentences of a thousand words.  Frequent words are skipped at random (subsampling, equation 5
+ * of arXiv:1310.4546), and each word is paired with all neighbours within a random distance. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -20,7 +19,7 @@ enum { SENTENCE = 1000, MAX_TRIES = 100000000 };
 typedef struct state {
     int64_t batch, window, min_count;
     float subsample;
-    mr_tensor *words, *counts; /* by number */
+    mr_tensor *words, *counts; /* by the number of the word */
     int32_t *corpus;
     int64_t corpus_n;
     mr_mutex mu;
@@ -33,9 +32,9 @@ typedef struct state {
 /* ---- the text ---- */
 
 typedef struct vocabulary {
-    mr_map ids; /* word to its place among `entries`, plus 1 */
+    mr_map ids; /* word -> its index in `entries`, plus 1 */
     struct entry {
-        mr_sv word; /* in the text */
+        mr_sv word; /* points into the text */
         int64_t count, order;
     } *entries;
     int64_t n, cap;
@@ -80,7 +79,7 @@ static mr_status *count_words(vocabulary *v, mr_sv text, int64_t *total)
     return NULL;
 }
 
-/* Frequent words first; those as frequent as they come in the text. */
+/* Frequent words first; equally frequent ones in the order of the text. */
 static int by_count(const void *a_, const void *b_)
 {
     const struct entry *a = a_, *b = b_;
@@ -88,7 +87,7 @@ static int by_count(const void *a_, const void *b_)
                                 : (a->order > b->order) - (a->order < b->order);
 }
 
-/* Words and counts as tensors: 0 is "UNK" and stands for all that are too rare. */
+/* Stores words and counts as tensors: number 0 is "UNK", which stands for all rare words. */
 static mr_status *number_words(state *s, vocabulary *v)
 {
     int64_t n = 0, counted = 0;

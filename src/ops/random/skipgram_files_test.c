@@ -6,7 +6,7 @@
 #include "ops/table.h"
 #include "tests/harness/test.h"
 
-/* A file of this text in the folder of the test; mr_free. */
+/* Writes a file with this text to the test's folder and returns its path, to be freed with mr_free. */
 static char *file_of(const char *text)
 {
     char *path = mr_printf("%s/words", mr_test_dir());
@@ -26,7 +26,7 @@ static mr_status *skipgram(const char *text, float subsample, mr_tensor **out)
     mr_scope s;
     mr_ops_register();
     mr_graph *g = mr_graph_new();
-    g->versions.producer = 18; /* the last that may */
+    g->versions.producer = 18; /* the last version that may use Skipgram */
     mr_scope_init(&s, g, "");
     mr_out y = mr_emit0_with(&s, "Skipgram",
                              MR_ATTRS({"filename", mr_a_str(path)}, {"batch_size", mr_a_int(50)},
@@ -138,7 +138,7 @@ MR_TEST(fixed_unigram_sampler_refuses_a_line_without_a_weight)
                    "Wrong vocabulary format at line: b,x");
 }
 
-/* A class that was true 98 times among two weighs 99 of 100. */
+/* Of two classes, one that was true 98 times has probability 99 / 100. */
 MR_TEST(learned_unigram_sampler_expects_what_it_saw)
 {
     mr_kernel_fixture b;

@@ -1,11 +1,11 @@
-/* ops/random/stateful.c -- random numbers of a generator that lives in a variable; moving it on;
- * and integers of the system's. */
+/* ops/random/stateful.c -- random numbers of a generator that is stored in a variable; skipping numbers of
+ * it; and non-deterministic integers of the system. */
 #include "base/clock.h"
 #include "ops/random/fill.h"
 #include "ops/random/key.h"
 
-/* Output 0 by the shape in input `shape`.  The generator is named by input 1, or (first > 0) by
- * the state's own first number. */
+/* Fills output 0, whose shape is input `shape_at`.  The algorithm is input 1 or, if first > 0, the first
+ * number of the state. */
 static mr_status *fill_output(mr_run *r, const mr_draw *draw, int shape_at, int first)
 {
     mr_shape shape;
@@ -42,7 +42,7 @@ static mr_status *shape_at_2(mr_infer *c)
     return mr_infer_shape_value(c, 2, &c->out[0]);
 }
 
-/* The signatures allow a shape of any type; there are kernels for integers. */
+/* The signatures allow a shape of any type, but there are kernels only for integers. */
 static const mr_named_attr index_shape[] = {
     {"shape_dtype", {MR_ATTR_TYPE, true, 2, .types = (const int[]){MR_INT32, MR_INT64}}}, {0}};
 #define INTEGERS(M, ...)                                                \
@@ -140,7 +140,7 @@ MR_OP(StatefulUniformInt,
         RNG "h, 1, int32[2], 3, 4 -> [3, 3]", RNG "h, 1, [2], 3, 4 -> [3, 3]",
         RNG "h, 1, [2], 4, 4 -> !INVALID_ARGUMENT Need minval < maxval, got 4 >= 4"));
 
-/* ---- moving on ---- */
+/* ---- skipping ---- */
 
 static mr_status *skip_numbers(mr_run *r)
 {

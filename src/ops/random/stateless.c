@@ -1,5 +1,5 @@
-/* ops/random/stateless.c -- random numbers that depend on their arguments alone: by a seed, or (V2)
- * by key, counter and algorithm; and what turns one into the other. */
+/* ops/random/stateless.c -- random numbers that depend only on their arguments: a seed, or (V2) key,
+ * counter and algorithm; and ops that convert a seed to these. */
 #include "ops/random/fill.h"
 #include "ops/random/key.h"
 
@@ -11,7 +11,7 @@ static bool is_empty(const mr_shape *s)
     return false;
 }
 
-/* Both forms; the bounds of integers stand behind what the stream begins with. */
+/* Fills output 0 in both forms; the bounds of integers follow the inputs that define the stream. */
 static mr_status *fill_output(mr_run *r, mr_draw_kind kind, bool by_key)
 {
     mr_shape shape;

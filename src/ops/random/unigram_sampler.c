@@ -1,6 +1,6 @@
-/* ops/random/unigram_sampler.c -- classes drawn as often as they are:
- * FixedUnigramCandidateSampler by given weights, LearnedUnigramCandidateSampler and
- * ThreadUnsafeUnigramCandidateSampler by how often each was a true class so far. */
+/* ops/random/unigram_sampler.c -- draws classes by their frequency: FixedUnigramCandidateSampler by
+ * given weights, LearnedUnigramCandidateSampler and ThreadUnsafeUnigramCandidateSampler by how often each
+ * was a true class so far. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include "base/vec.h"
 #include "ops/random/candidate_sampler.h"
 
-/* All numbers below n (> 0) alike, from one word each. */
+/* A number below n (> 0), uniformly, from one word per try. */
 static uint32_t below_32(mr_words *w, uint32_t n)
 {
     uint32_t surplus = (n & (n - 1)) ? UINT32_MAX % n + 1 : 0, v;
@@ -21,15 +21,15 @@ static uint32_t below_32(mr_words *w, uint32_t n)
 
 /* ---- learned ----
  *
- * A class weighs 1 and one more for each time it was a true one.  What was learned is in a
- * Fenwick tree, of which only the nodes that are not zero are kept, in a table: the range may be
- * of billions, what was learned is not. */
+ * A class has weight 1, plus one for each time it was a true class.  The learned weights are in a
+ * Fenwick tree, of which a hash table keeps only the non-zero nodes: the range may have billions of
+ * classes, of which few were learned. */
 
 typedef struct tree {
-    int64_t *keys; /* of nodes, which are numbered from 1; 0: free */
+    int64_t *keys; /* numbers of nodes, from 1; 0: free slot */
     int64_t *sums;
     uint64_t cap, n;
-    int64_t total; /* of all weights learned */
+    int64_t total; /* sum of all learned weights */
 } tree;
 
 static uint64_t slot_of(const tree *t, int64_t key)
@@ -42,7 +42,7 @@ static uint64_t slot_of(const tree *t, int64_t key)
 
 static int64_t node_sum(const tree *t, int64_t key)
 {
-    return t->cap ? t->sums[slot_of(t, key)] : 0; /* 0 where nothing is */
+    return t->cap ? t->sums[slot_of(t, key)] : 0; /* a free slot has sum 0 */
 }
 
 static bool tree_grow(tree *t)
@@ -67,7 +67,7 @@ static bool tree_grow(tree *t)
     return true;
 }
 
-/* One more for a class. */
+/* Adds 1 to the weight of a class. */
 static mr_status *tree_add(tree *t, int64_t class_, int64_t range)
 {
     while (t->cap < 2 * (t->n + 64)) /* an addition touches fewer than 64 nodes */
@@ -83,7 +83,7 @@ static mr_status *tree_add(tree *t, int64_t class_, int64_t range)
     return NULL;
 }
 
-/* The class at which the weights from 0 on, each with its 1, first exceed v. */
+/* The first class at which the running sum of the weights, each with its 1, exceeds v. */
 static int64_t tree_find(const tree *t, int64_t v, int64_t range)
 {
     int64_t at = 0, step = 1;
@@ -99,7 +99,7 @@ static int64_t tree_find(const tree *t, int64_t v, int64_t range)
     return at;
 }
 
-/* What a class has learned: its prefix less the one before. */
+/* The learned weight of a class: its prefix sum minus the one before it. */
 static int64_t tree_weight(const tree *t, int64_t class_)
 {
     int64_t sum = 0;
@@ -128,7 +128,7 @@ static float learned_probability(const void *ctx, int64_t range, int64_t class_)
     return (float)(tree_weight(t, class_) + 1) / (float)(range + t->total);
 }
 
-/* The weights together stay an int32, as in TensorFlow: beyond, nothing more is learned. */
+/* The sum of all weights stays within int32, as in TensorFlow: after that, nothing more is learned. */
 static mr_status *learn_classes(mr_run *r, tree *t, int64_t range)
 {
     const mr_tensor *classes = mr_in(r, 0);
@@ -198,11 +198,11 @@ MR_OP(ThreadUnsafeUnigramCandidateSampler,
 
 /* ---- fixed ----
  *
- * Walker's alias method: each class has a bucket of the same size; what it does not fill itself is
- * filled by one other, so a draw is a bucket and a place in it. */
+ * Walker's alias method: each class has a bucket of the same size.  If it does not fill the bucket, one
+ * other class fills the rest, so a draw is a random bucket and a random place in it. */
 
 typedef struct bucket {
-    float own; /* the share of the class itself */
+    float own; /* the share of the bucket that its own class fills */
     int32_t other;
 } bucket;
 
@@ -258,7 +258,7 @@ static void fill_buckets(fixed *s, int64_t n, double *share, int32_t *few, int32
     }
     for (int64_t i = 0; i < n; i++)
         s->buckets[i].own = (float)share[i];
-    while (n_few > 0) /* what is left differs from 1 by rounding alone */
+    while (n_few > 0) /* the remaining shares differ from 1 only by rounding */
         s->buckets[few[--n_few]].own = 1;
     while (n_many > 0)
         s->buckets[many[--n_many]].own = 1;
@@ -281,7 +281,7 @@ static mr_status *make_buckets(fixed *s, int64_t n)
     return st;
 }
 
-/* Weights arrive one by one; those of other shards are passed over. */
+/* Weights are loaded one by one; those of other shards are skipped. */
 typedef struct loading {
     fixed *s;
     int64_t id, n, shards, shard;
@@ -303,7 +303,7 @@ static mr_status *load_weight(loading *l, float w)
     return NULL;
 }
 
-/* A line is fields between commas, of which the last is the weight. */
+/* A line has fields separated by commas; the last one is the weight. */
 static mr_status *load_line(loading *l, mr_sv line)
 {
     if (line.n > 0 && line.p[line.n - 1] == '\r')
@@ -344,7 +344,7 @@ out:
 
 enum { MOST_RESERVED = 1 << 26 };
 
-/* Reserved ids come first and weigh nothing. */
+/* Reserved ids come first and have weight 0. */
 static mr_status *load_unigrams(mr_make *m, loading *l, mr_sv path)
 {
     const mr_attr *unigrams;
@@ -358,7 +358,7 @@ static mr_status *load_unigrams(mr_make *m, loading *l, mr_sv path)
     if (reserved < 0 || n > l->s->base.range)
         return mr_invalid("%lld reserved ids do not fit the range %lld", (long long)reserved,
                           (long long)l->s->base.range);
-    if (n > MOST_RESERVED) /* nothing that was given is as large as what they ask for */
+    if (n > MOST_RESERVED) /* a small graph must not be able to request this much memory */
         return mr_error(MR_RESOURCE_EXHAUSTED, "%lld reserved ids need too much memory", (long long)n);
     memset(l->s->weights, 0, sizeof(float) * (size_t)n);
     l->n = l->id = n;
