@@ -1,8 +1,8 @@
 /* ops/segment/segment.c -- joins rows by segment.
  *
- * The first row of a segment is copied, the others join it, so no operation needs a neutral
- * element.  Which rows come first is found out once, before the columns are dealt out to threads.
- */
+ * The first row of a segment is copied and the others are combined with it, so no operation needs a
+ * neutral element.  Which rows are first is determined once, before the columns are divided over
+ * threads. */
 #include "ops/segment/segment.h"
 
 #include <float.h>
@@ -18,7 +18,7 @@ typedef struct job {
     const bool *first;     /* row k is the first of its segment */
     const int64_t *counts; /* rows of each segment */
     int64_t width, segments;
-    mr_dtype type; /* that rows are joined in: float for the 16-bit ones */
+    mr_dtype type; /* the type in which rows are combined: float for 16-bit floats */
     mr_update_loop *loop;
     char *sums;
     mr_tensor *out;
@@ -32,7 +32,7 @@ typedef struct job {
             ((S *)p)[i] = (S)((n_type)((S *)p)[i] / (n_type)by);                     \
         return;
 
-/* Integers are divided in 64 bits: a count need not fit their type. */
+/* Integers are divided in 64 bits, because a count may not fit their type. */
 static void divide_row(mr_dtype t, void *p, int64_t n, double by)
 {
     switch (t) {
@@ -102,7 +102,8 @@ static mr_status *fill_empty(mr_run *r, mr_segment_empty empty, mr_tensor *out)
 
 /* ---- joining ---- */
 
-/* Columns at..at+n of row k, as they join: where they lie, or in `room`. */
+/* Columns at..at+n of row k in the type and with the weight in which they are combined: in place if possible,
+ * otherwise in `room`. */
 static const void *row_part(const job *j, int64_t k, int64_t at, int64_t n, void *room)
 {
     const mr_segments *s = j->s;
@@ -138,7 +139,7 @@ static void join_chunk(const job *j, int64_t at, int64_t n)
     }
 }
 
-/* Sums become results: scaled, and in the type of the output. */
+/* Converts sums to results: scales them and stores them in the output's type. */
 static void finish_chunk(const job *j, int64_t at, int64_t n)
 {
     size_t size = mr_dtype_size(j->type);
@@ -177,7 +178,7 @@ mr_status *mr_segments_join(mr_run *r, const mr_segments *s, mr_tensor *out)
     mr_status *st = NULL;
     mr_dtype t = (mr_dtype)out->dtype;
     bool wide = t == MR_HALF || t == MR_BFLOAT16;
-    mr_tensor *sums = NULL, *counted = NULL, *firsts = NULL; /* of the device's memory: a warm step calls no malloc */
+    mr_tensor *sums = NULL, *counted = NULL, *firsts = NULL; /* in the device's memory: a warm step calls no malloc */
     if (out->n == 0)
         return NULL;
     MR_TRY(fill_empty(r, s->empty, out));
@@ -227,7 +228,7 @@ mr_status *mr_segments_sorted(const mr_tensor *ids, int64_t *segments)
         *segments = last + 1;
     if (*segments < 0 || (*segments == 0 && ids->n > 0))
         return mr_invalid("segment ids must be >= 0");
-    for (int64_t i = 0; i < ids->n; i++) { /* a run of equal ids is looked at once its end is found */
+    for (int64_t i = 0; i < ids->n; i++) { /* a run of equal ids is checked when its end is found */
         int64_t id = mr_tensor_int_at(ids, i), next = i + 1 < ids->n ? mr_tensor_int_at(ids, i + 1) : INT64_MAX;
         if (next == id)
             continue;

@@ -1,9 +1,9 @@
-/* ops/segment/segment.h -- rows of a tensor joined by the segment each belongs to: what the ops of
- * this folder share.
+/* ops/segment/segment.h -- combines the rows of a tensor by the segment that each belongs to: code that
+ * the ops of this folder share.
  *
- * Rows of one segment are joined by an operation of ops/state/update.h, in the order of the rows.
- * The columns are cut over threads, not the rows, so that no two threads write the same place and
- * the order stays.  16-bit floats are joined as floats and rounded once. */
+ * Rows of one segment are combined by an operation of ops/state/update.h, in the order of the rows.  The
+ * columns are divided over threads, not the rows, so that no two threads write the same place and the
+ * order does not change.  16-bit floats are combined as floats and rounded once. */
 #ifndef MR_OPS_SEGMENT_SEGMENT_H
 #define MR_OPS_SEGMENT_SEGMENT_H
 
@@ -11,13 +11,13 @@
 #include "graph/infer.h"
 #include "ops/state/update.h"
 
-/* What the sum of a segment is divided by: nothing, its rows, or their root. */
+/* The divisor of the sum of a segment: none, the number of its rows, or the square root of that. */
 typedef enum mr_segment_scale {
     MR_SEGMENT_PLAIN,
     MR_SEGMENT_MEAN,
     MR_SEGMENT_SQRT_N
 } mr_segment_scale;
-/* What a segment without rows has. */
+/* The value of a segment without rows. */
 typedef enum mr_segment_empty {
     MR_EMPTY_ZERO,
     MR_EMPTY_ONE,
@@ -30,25 +30,25 @@ typedef struct mr_segments {
     mr_segment_scale scale;
     mr_segment_empty empty;
     const mr_tensor *data;
-    int64_t n;             /* rows to join */
+    int64_t n;             /* rows to combine */
     const mr_tensor *rows; /* row k is row rows[k] of data; NULL: row k */
     const mr_tensor
-        *ids; /* row k belongs to segment ids[k], below the number of them; negative: to none */
-    const double *weights; /* of floats only: what row k is multiplied by; NULL: nothing */
+        *ids; /* row k belongs to segment ids[k], below the number of segments; negative: to none */
+    const double *weights; /* only for floats: factor of row k; NULL: none */
 } mr_segments;
 
-/* out, [segments] and the shape of a row, is written whole.  All indices have been checked. */
+/* Writes all of out, of shape [segments] + the shape of a row.  The caller has checked all indices. */
 mr_status *mr_segments_join(mr_run *r, const mr_segments *s, mr_tensor *out);
-/* Output i: [n] + data.shape[lead:]. */
+/* Allocates output i of shape [n] + data.shape[lead:]. */
 mr_status *mr_segments_output(mr_run *r, int i, const mr_tensor *data, int lead, int64_t n,
                               mr_tensor **out);
 
-/* INVALID_ARGUMENT unless ids are a vector of numbers from 0 on that do not fall.  *segments: their
- * number when it is -1, else the limit of the ids. */
+/* INVALID_ARGUMENT unless ids is a vector of non-negative numbers that do not decrease.  If *segments is -1,
+ * it is set to the number of segments; otherwise it is the limit of the ids. */
 mr_status *mr_segments_sorted(const mr_tensor *ids, int64_t *segments);
 
-/* For gradients.  A mask of the shape of ids with as many 1s behind as `rows` has further
- * dimensions; row k of `from` by ids[k] (negative ids take row 0). */
+/* For gradients: a mask with trailing dimensions of 1, so that it broadcasts against `rows`; and row ids[k] of
+ * `from` for each k (negative ids take row 0). */
 mr_out mr_segment_mask(mr_grad *g, mr_out mask, mr_out rows);
 mr_out mr_segment_spread(mr_grad *g, mr_out from, mr_out ids);
 mr_out mr_cast(mr_grad *g, mr_out v, mr_dtype t);

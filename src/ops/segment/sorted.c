@@ -1,5 +1,5 @@
-/* ops/segment/sorted.c -- SegmentSum, Mean, Prod, Min, Max: rows joined by segments that do not
- * fall; and the V2 forms, whose number of segments is given. */
+/* ops/segment/sorted.c -- SegmentSum, Mean, Prod, Min, Max: combine rows by sorted segment ids; and the
+ * V2 forms, whose number of segments is an input. */
 #include "ops/segment/segment.h"
 
 static mr_status *join_segments(mr_run *r, mr_segments s)
@@ -73,7 +73,7 @@ static mr_out spread_to_rows(mr_grad *g, mr_out v)
 
 static void sum_backward(mr_grad *g) { mr_dxi(g, 0, spread_to_rows(g, mr_dyi(g, 0))); }
 
-/* Each row gets its part of the segment's gradient; how many rows there are is the sum of ones. */
+/* Each row gets its share of the segment's gradient; the sum of ones is the number of rows. */
 static void mean_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -83,7 +83,7 @@ static void mean_backward(mr_grad *g)
     mr_dxi(g, 0, spread_to_rows(g, mr_emit(s, "RealDiv", dy, count)));
 }
 
-/* Rows that gave the extreme share its gradient in equal parts. */
+/* The rows that attain the extreme share its gradient equally. */
 static void extreme_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -94,7 +94,7 @@ static void extreme_backward(mr_grad *g)
     mr_dxi(g, 0, mr_emit(s, "Mul", chosen, spread_to_rows(g, part)));
 }
 
-/* As in unsorted.c: the product of the others, with zeros looked after. */
+/* As in unsorted.c: the product of the other elements, with special cases for zeros. */
 static void prod_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -169,7 +169,7 @@ MR_OP(SegmentMax,
     .examples = MR_EXAMPLES("[[1, 4], [3, 2], [5, 6]], int32[0, 0, 2] -> [[3, 4], [0, 0], [5, 6]]",
                             "[3, 1, 2], int64[0, 0, 1] -> [3, 2]"));
 
-/* TensorFlow's later forms: the number of segments is given. */
+/* TensorFlow's later forms: the number of segments is an input. */
 #define ALL_NUMBERS                                                                                          \
     "{float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, qint16, " \
     "quint16, uint16, complex128, half, uint32, uint64}"

@@ -1,5 +1,5 @@
-/* ops/segment/sparse_segment.c -- SparseSegment*: chosen rows of a tensor joined by segments that
- * do not fall, and the gradients of that. */
+/* ops/segment/sparse_segment.c -- SparseSegment*: combine chosen rows of a tensor by sorted segment ids,
+ * and their gradients. */
 #include <stdlib.h>
 
 #include "ops/array/index.h"
@@ -59,7 +59,7 @@ static mr_status *check_vectors(mr_infer *c)
     return mr_infer_merge(c, indices, ids, &ignored);
 }
 
-/* [n] + data[1:], n being the value of input 3, if there is one. */
+/* [n] + data[1:], where n is the value of input 3, if there is one. */
 static mr_status *segment_shape(mr_infer *c)
 {
     const mr_pshape *data = NULL, *scalar;
@@ -169,7 +169,7 @@ static mr_status *check_grad(const mr_tensor *grad, const mr_tensor *indices, co
     return NULL;
 }
 
-/* Entry k is what the gradient of row k's segment is multiplied by.  NULL when by nothing. */
+/* Allocates the factors of the gradients: entry k is that of row k's segment.  NULL if there is no scaling. */
 static mr_status *new_weights(const mr_run *r, const mr_tensor *ids, int64_t segments,
                               mr_segment_scale scale, double **out)
 {
@@ -192,7 +192,7 @@ static mr_status *new_weights(const mr_run *r, const mr_tensor *ids, int64_t seg
     return NULL;
 }
 
-/* Sums into out by `to`; the gradients are rows of input 0. */
+/* Adds the gradients, the rows of input 0, to the rows of out that `to` names. */
 static mr_status *sum_grads(mr_run *r, const mr_tensor *to, mr_segment_scale scale, mr_tensor *out)
 {
     const mr_tensor *grad = mr_in(r, 0), *ids = mr_in(r, 2);
@@ -224,15 +224,16 @@ static mr_status *sum_grad(mr_run *r) { return segment_grad(r, MR_SEGMENT_PLAIN)
 static mr_status *mean_grad(mr_run *r) { return segment_grad(r, MR_SEGMENT_MEAN); }
 static mr_status *sqrt_n_grad(mr_run *r) { return segment_grad(r, MR_SEGMENT_SQRT_N); }
 
-/* The V2 forms give only the rows that are used, and which those are. */
+/* ---- V2: only the rows that are used, and their indices ---- */
+
 static int compare_int64(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
 }
 
-/* v in order, by one byte of the numbers after the other from the lowest; none is negative.  (qsort would ask malloc
- * for the second array.) */
+/* Sorts v, whose numbers are not negative, by a radix sort from the lowest byte on.  (qsort would call malloc for the
+ * second array.) */
 static mr_status *sort_rows(const mr_run *r, int64_t *v, int64_t n)
 {
     int64_t most = 0, *other = mr_scratch(r, (size_t)n * sizeof *v), *from = v, *to = other;
@@ -257,7 +258,7 @@ static mr_status *sort_rows(const mr_run *r, int64_t *v, int64_t n)
     return NULL;
 }
 
-/* How many are left when of equal ones, which stand together, one is kept. */
+/* Removes repeated numbers from a sorted array and returns how many are left. */
 static int64_t drop_repeated(int64_t *v, int64_t n)
 {
     int64_t kept = 0;

@@ -1,4 +1,4 @@
-/* ops/segment/unsorted.c -- UnsortedSegmentSum, Prod, Min, Max: rows joined by segments in any order. */
+/* ops/segment/unsorted.c -- UnsortedSegmentSum, Prod, Min, Max: combine rows by segment ids in any order. */
 #include "ops/array/index.h"
 #include "ops/segment/segment.h"
 
@@ -57,7 +57,7 @@ static mr_status *segment_shape(mr_infer *c)
 
 /* ---- gradients ---- */
 
-/* v where the row is of a segment, else zero. */
+/* v for rows that belong to a segment, otherwise zero. */
 static mr_out where_used(mr_grad *g, mr_out v)
 {
     mr_out ids = mr_xi(g, 1);
@@ -72,7 +72,7 @@ static void sum_backward(mr_grad *g)
     mr_dxi(g, 0, where_used(g, mr_segment_spread(g, mr_dyi(g, 0), mr_xi(g, 1))));
 }
 
-/* Rows that gave the extreme share its gradient in equal parts. */
+/* The rows that attain the extreme share its gradient equally. */
 static void extreme_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -85,8 +85,8 @@ static void extreme_backward(mr_grad *g)
     mr_dxi(g, 0, mr_emit(s, "Mul", chosen, mr_segment_spread(g, part, ids)));
 }
 
-/* The product of the others: of a zero that is alone in its segment, the product without it; where
- * there are two zeros, nothing; else the product divided by the element. */
+/* The derivative by an element is the product of the others.  For the only zero of a segment, that is the
+ * product without it; if there are two zeros, it is 0; otherwise it is the product divided by the element. */
 static void prod_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
