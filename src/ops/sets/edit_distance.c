@@ -1,7 +1,7 @@
-/* ops/sets/edit_distance.c -- EditDistance: how many changes make one sequence of the other.
+/* ops/sets/edit_distance.c -- EditDistance: how many edits convert one sequence to the other.
  *
  * The elements of a sequence are adjacent and differ only in their last index; the other indices are its name and give
- * the place of its distance in the output.  Sequences are taken in the order of the input, which should be row-major.
+ * the place of its distance in the output.  Sequences are read in the order of the input, which should be row-major.
  * The last index is never read, so it may be beyond the dense shape. */
 #include <math.h>
 
@@ -27,7 +27,7 @@ static bool is_same_element(const sequence *a, int64_t i, const sequence *b, int
     return mr_element_compare(a->values, a->from + i, b->values, b->from + k) == 0;
 }
 
-/* Levenshtein's distance, row by row; `row` has room for b's length and one. */
+/* Levenshtein's distance, row by row; `row` has room for b->n + 1 numbers. */
 static mr_status *levenshtein_distance(mr_run *r, const sequence *a, const sequence *b, int64_t *row, int64_t *out)
 {
     for (int64_t k = 0; k <= b->n; k++)
@@ -47,7 +47,8 @@ static mr_status *levenshtein_distance(mr_run *r, const sequence *a, const seque
     return NULL;
 }
 
-/* Against nothing, everything has to be put in; there is no truth to divide by. */
+/* The distance, normalized by the length of the truth if the attr says so.  With an empty truth there is nothing
+ * to divide by: the result is infinity, or 0 if both are empty. */
 static mr_status *compute_result(mr_run *r, const sequence *hyp, const sequence *truth, int64_t *row, float *out)
 {
     bool normalize = *(bool *)r->state;
@@ -85,7 +86,7 @@ static int64_t length_of(const sequence *s)
 }
 
 /* The next sequence of a or b, or of both if their names are equal; otherwise the other one is empty.  False at the
- * end.  Only the lengths of these are counted, so that each element is looked at once. */
+ * end.  Only the lengths of these are counted, so that each element is read once. */
 static bool next_pair(sequence *a, sequence *b, const int64_t **name)
 {
     a->from += a->n;

@@ -63,7 +63,7 @@ static int compare_strings(mr_sv a, mr_sv b)
     return c ? (c > 0) - (c < 0) : (a.n > b.n) - (a.n < b.n);
 }
 
-/* NaN differs from everything, as in comparing. */
+/* A NaN differs from everything, as in a comparison. */
 static int compare_floats(double a, double b) { return a == b ? 0 : a < b ? -1 : 1; }
 
 int mr_element_compare(const mr_tensor *a, int64_t i, const mr_tensor *b, int64_t k)

@@ -1,6 +1,6 @@
-/* ops/sets/set_operation.c -- the rows of two tensors as sets: what is in one, the other or both.
+/* ops/sets/set_operation.c -- difference, intersection and union of the rows of two tensors as sets.
  *
- * Both sides are sorted by row and value, so that one walk over them gives the result in order. */
+ * Both sides are sorted by row and value, so that one merge of them gives the result in order. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "ops/sets/rows.h"
@@ -35,7 +35,7 @@ static mr_status *init_operation(mr_make *m, void *p)
 typedef struct side {
     mr_rows rows;
     mr_shape *shape; /* of the whole tensor */
-    int64_t at;      /* where the walk is */
+    int64_t at;      /* the next element of the merge */
 } side;
 
 static void deinit_side(side *s)
@@ -57,7 +57,7 @@ static mr_status *dense_side(const mr_tensor *t, side *s)
     return mr_rows_of_dense(t, &s->rows);
 }
 
-/* Rows of indices come in order, none of them twice. */
+/* Checks that the rows of indices are in order and not repeated. */
 static mr_status *check_order(const mr_tensor *indices)
 {
     int64_t rank = indices->dims[1];
@@ -95,11 +95,11 @@ static mr_status *check_groups(const side *a, const side *b)
                       MR_SHAPE_TEXT(y->rank - 1, y->dims));
 }
 
-/* ---- the walk ---- */
+/* ---- the merge ---- */
 
 typedef struct found {
     int64_t group, at;
-    bool in_b; /* which side's values `at` is of */
+    bool in_b; /* `at` is an index into the values of b, otherwise of a */
 } found;
 
 typedef struct results {
@@ -112,7 +112,7 @@ static const mr_row_element *current_element(const side *s)
     return s->at < s->rows.n ? &s->rows.e[s->at] : NULL;
 }
 
-/* Past all elements that are the same as this one. */
+/* Skips all elements that equal the current one. */
 static void skip_equal(side *s)
 {
     const mr_row_element *e = current_element(s);
@@ -260,7 +260,7 @@ static mr_status *dense_shape(mr_infer *c)
     return mr_infer_merge(c, mr_infer_sub(c, a, 0, -1), mr_infer_sub(c, b, 0, -1), &ignored);
 }
 
-/* Of the parts of a sparse tensor: its rank, -1 when it is not known. */
+/* The rank of the sparse tensor whose parts start at input `first`; -1 if unknown. */
 static mr_status *sparse_rank(mr_infer *c, int first, int64_t *rank)
 {
     const mr_pshape *indices, *ignored, *shape;
