@@ -354,10 +354,9 @@ static const mr_help_item examples[] = {
     {0},
 };
 
-MR_COMMAND(
-    convert, .summary = "freeze, strip or compress a graph, or convert it to and from text", .group = MR_COMMANDS_MODEL,
-    .usage = "FROM TO", .options = options, .examples = examples, .min_args = 2, .max_args = 2, .run = run_convert,
-    .about = "FROM is a GraphDef (.pb, .pbtxt), a MetaGraphDef (.meta) or the folder of a SavedModel. TO is written as "
-             "text if "
-             "its name ends in .pbtxt, otherwise in binary. Without --freeze, --strip or --eight-bit, the file is only "
-             "converted between the two forms.");
+MR_COMMAND(convert, .summary = "freeze, strip or compress a graph, or convert it to and from text",
+           .group = MR_COMMANDS_MODEL, .usage = "FROM TO", .options = options, .examples = examples, .min_args = 2,
+           .max_args = 2, .run = run_convert,
+           .about = "FROM is a GraphDef (.pb, .pbtxt), a MetaGraphDef (.meta) or the folder of a SavedModel. TO is written "
+                    "as text if its name ends in .pbtxt, otherwise in binary. Without --freeze, --strip or --eight-bit, "
+                    "the file is only converted between the two forms.");

@@ -55,10 +55,9 @@ static const mr_option options[] = {
     {0},
 };
 
-MR_COMMAND(
-    inspect, .summary = "show the contents of a graph, model, checkpoint, record or event file",
-    .group = MR_COMMANDS_MODEL, .usage = "FILE", .options = options, .min_args = 1, .max_args = 1, .run = run_inspect,
-    .about =
-        "FILE is one of: a GraphDef (.pb, .pbtxt); a MetaGraphDef (.meta); the folder of a SavedModel, or a folder of "
-        "versions of one, of which the highest is shown; the prefix of a checkpoint, a checkpoint file of the old "
-        "format, or a folder of checkpoints; a TFRecord file; an event file.");
+MR_COMMAND(inspect, .summary = "show the contents of a graph, model, checkpoint, record or event file",
+           .group = MR_COMMANDS_MODEL, .usage = "FILE", .options = options, .min_args = 1, .max_args = 1,
+           .run = run_inspect,
+           .about = "FILE is one of: a GraphDef (.pb, .pbtxt); a MetaGraphDef (.meta); the folder of a SavedModel, or a "
+                    "folder of versions of one, of which the highest is shown; the prefix of a checkpoint, a checkpoint "
+                    "file of the old format, or a folder of checkpoints; a TFRecord file; an event file.");

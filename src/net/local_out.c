@@ -16,7 +16,7 @@
  *
  * When frames are written:
  *     mr_conn_flush                 at once; in the transport's thread, after the events of this round
- *     mr_nn_hold, mr_nn_release     at the release, all frames to a peer together
+ *     mr_net_hold, mr_net_release     at the release, all frames to a peer together
  *     mr_conn_flush_lazily_locked   within LAZY_NS, or with the next flush */
 #include "net/local_out.h"
 
@@ -462,7 +462,7 @@ void mr_net_release(void)
         held.n = 0;
 }
 
-/* In another thread: writes now, or at mr_nn_release if the thread holds its writes. In the transport's thread:
+/* In another thread: writes now, or at mr_net_release if the thread holds its writes. In the transport's thread:
  * everything that is queued while it handles its events is written afterwards, with one call. */
 void mr_conn_flush(mr_conn *c)
 {
