@@ -308,9 +308,12 @@ class Cluster(unittest.TestCase):
 
     def test_synchronous(self):
         counts = self.synchronous(20)
-        # Each step takes one gradient of each worker.
-        self.assertLessEqual(abs(counts[0] - counts[1]), 1)
-        self.assertIn(int(tf.train.load_variable(self.dir, "global_step")), (20, 21))
+        steps = int(tf.train.load_variable(self.dir, "global_step"))
+        self.assertIn(steps, (20, 21))
+        # A step takes two gradients and gives two tokens, and each run sends one and takes one; a fast worker may take both.
+        # The last run of each worker may be cut off.
+        self.assertLessEqual(sum(counts.values()), 2 * steps)
+        self.assertGreaterEqual(sum(counts.values()), 2 * 20 - 2)
 
     def test_synchronous_rows(self):
         self.synchronous(5, sparse=True)
