@@ -194,7 +194,10 @@ static size_t field_size(size_t n)
 }
 
 /* Encodes a RecvBufResponse. The tensor's memory is not copied: it is the last piece of the body,
- * which find_last_piece relies on. Takes t. */
+ * which find_last_piece relies on. Takes t.
+ *
+ * Fields: 2 num_bytes, 4 transport_options, an Any { 1 type_url, 2 value } whose value is a
+ * RecvBufRespExtra { 1 tensor_content }. */
 static mr_status *encode_offer(mr_tensor *t, int64_t at, int64_t bytes, mr_bytes *out)
 {
     mr_str head = {0};
@@ -524,7 +527,10 @@ bool mr_collectives_recv_buf(mr_collectives *c, mr_net_call *call, mr_sv body)
 /* ---- fetching ---- */
 
 /* The key names the sender's exchange, the piece and our signature, so the sender can see whether we
- * agree. */
+ * agree.
+ *
+ * Fields of a RecvBufRequest: 1 step_id, 2 buf_rendezvous_key, 3 num_bytes, 8 src_device, 9 dst_device,
+ * 11 src_incarnation. */
 void mr_exchange_fetch(mr_exchange *x, int from, mr_xname name, int64_t bytes, mr_xrequest *q)
 {
     mr_str body = {0}, key = {0};

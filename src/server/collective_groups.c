@@ -181,7 +181,8 @@ mr_cgroup *mr_cgroup_keep(mr_collectives *c, mr_cgroup *g)
     return use;
 }
 
-/* The message is retried until the task has answered or is lost. */
+/* The message is retried until the task has answered, for about ten minutes. Fields of an AbortCollectiveRequest:
+ * 1 communicator, 2 reason, 3 left. */
 void mr_collectives_tell(mr_collectives *c, mr_task_peers *p, int task, uint64_t communicator, const mr_status *why,
                          bool left)
 {

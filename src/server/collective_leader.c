@@ -65,7 +65,9 @@ static int count_tasks(const mr_group_record *g)
     return n;
 }
 
-/* Encodes a CompleteGroupResponse. Members are in the order of their ranks. */
+/* Encodes a CompleteGroupResponse. Members are in the order of their ranks.
+ *
+ * Fields: 1 group_key, 2 group_size, 3 device_type, 4 num_tasks, 7 communicator_key, 8 device_attributes. */
 static void encode_group(const mr_group_record *g, mr_str *out)
 {
     mr_pb_writer w;
@@ -79,7 +81,7 @@ static void encode_group(const mr_group_record *g, mr_str *out)
         mr_pb_put_bytes(&w, 8, (mr_sv){g->members.p[i].attributes, g->members.p[i].attributes_n});
 }
 
-/* Encodes a CompleteInstanceResponse. */
+/* Encodes a CompleteInstanceResponse: 1 instance_key, 2 source_rank. */
 static void encode_source(int64_t instance, int64_t source, mr_str *out)
 {
     mr_pb_writer w;

@@ -113,7 +113,10 @@ static void source_found(mr_xrequest *q, mr_bytes *reply)
     begin_moving(x);
 }
 
-/* Asks the leader which member is the source of a broadcast. */
+/* Asks the leader which member is the source of a broadcast.
+ *
+ * Fields of a CompleteInstanceRequest: 1 name, 3 data_type, 5 group_key, 6 group_size, 7 instance_key, 10 device,
+ * 11 is_source; ours: the part of the group, and the communicator. */
 static void ask_source(mr_exchange *x)
 {
     mr_str body = {0};
@@ -301,7 +304,10 @@ static void group_found(mr_xrequest *q, mr_bytes *reply)
 }
 
 /* Asks the leader for the group. useless: the communicator that is known here and broken, so that the
- * leader does not return it again. */
+ * leader does not return it again.
+ *
+ * Fields of a CompleteGroupRequest: 1 group_key, 2 group_size, 3 device_type, 6 device_attributes; ours: the part
+ * of the group, this member's rank, and the useless communicator. */
 static void ask_group(mr_exchange *x, uint64_t useless)
 {
     mr_str body = {0};

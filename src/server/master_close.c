@@ -216,8 +216,8 @@ static void tasks_cleaned(void *arg, mr_status *st, mr_str *replies)
     mr_reply(r.call, st, NULL);
 }
 
-/* Reads the containers to clear, as a CleanupAllRequest, and which tasks to ask: those that match a
- * device filter, or all. */
+/* Parses a ResetRequest (1 container, 2 device_filters) into a CleanupAllRequest (1 container) and the tasks to
+ * ask: those that match a device filter, or all. */
 static mr_status *parse_reset(const mr_host *h, mr_sv body, mr_str *containers, bool *asked)
 {
     mr_pb_reader r;

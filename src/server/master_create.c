@@ -214,7 +214,9 @@ static void task_answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
     creation_unref(c);
 }
 
-/* Tells a task who it is in the cluster that the client brought. */
+/* Tells a task which one it is in the cluster that the client brought.
+ *
+ * Fields of a ServerDef: 1 cluster, 2 job_name, 3 task_index, 4 default_session_config, 5 protocol. */
 static void encode_server_def(const mr_msession *s, const mr_task_address *task, mr_pb_writer *w)
 {
     mr_str cluster = {0};
@@ -230,7 +232,10 @@ static void encode_server_def(const mr_msession *s, const mr_task_address *task,
 }
 
 /* Encodes a CreateWorkerSessionRequest. It carries all devices of the session, and this master's name
- * and incarnation, by which the task knows when the master is restarted. */
+ * and incarnation, by which the task knows when the master is restarted.
+ *
+ * Fields: 1 session_handle, 2 server_def, 3 isolate_session_state, 4 cluster_device_attributes, 5 master_task,
+ * 6 master_incarnation. */
 static void encode_make(const mr_msession *s, int task, mr_str *out)
 {
     mr_pb_writer w;

@@ -43,7 +43,7 @@ static void forget_failed_locked(mr_mprogram *p)
 }
 
 /* Deregisters the parts that some tasks have accepted, after others refused theirs. Does not wait for
- * the answers. */
+ * the answers. Fields: 1 graph_handle, 2 session_handle, 3 create_worker_session_called. */
 static void deregister_parts(mr_mprogram *p)
 {
     for (int i = 0; i < p->n_parts; i++) {
@@ -133,8 +133,11 @@ static void part_registered(mr_net_request *r, mr_status *st, mr_bytes *reply)
         registered_all(p);
 }
 
-/* Sends one part. The GraphDef moves into the request; it is not needed afterwards. A cancellation
- * that came before the call was started is carried out here. */
+/* Sends one part. The GraphDef moves into the request; it is not needed afterwards. It is the last field, so
+ * that it can follow the others as a separate piece. A cancellation that came before the call was started is
+ * carried out here.
+ *
+ * Fields: 1 session_handle, 2 graph_def, 6 create_worker_session_called, 8 config_proto. */
 static void register_part(mr_mprogram *p, int i)
 {
     mr_mregister *c = &p->calls[i];

@@ -133,7 +133,10 @@ static void begin_answer(mr_master_run *t, bool failed, mr_wire *w)
 }
 
 /* Makes the body of the answer. Takes st; returns the status to reply with, which is NULL when the
- * client asked for errors in the body (store_errors_in_response_body) and the error is there. */
+ * client asked for errors in the body (store_errors_in_response_body) and the error is there.
+ *
+ * Fields of a RunStepResponse: 1 tensor (of a callable: fetch), 2 metadata, 3 status_code,
+ * 4 status_error_message. */
 static mr_status *encode_answer(mr_master_run *t, mr_status *st, mr_bytes *body)
 {
     mr_wire w;
@@ -185,7 +188,10 @@ static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply);
 
 /* Adds what the worker is to record of the step, and the fields of a partial run. A traced or measured
  * step asks for timings; a piece of a partial run has a separate request id, because the worker runs
- * each request id once. */
+ * each request id once.
+ *
+ * Fields: 5 exec_opts { 1 record_costs, 3 record_timeline, 4 record_partition_graphs }, 6 is_partial,
+ * 7 is_last_partial_run, 11 request_id. */
 static void encode_options(mr_master_run *t, mr_pb_writer *out)
 {
     bool measured = t->placing == MR_PLACING_MEASURE;
@@ -204,7 +210,10 @@ static void encode_options(mr_master_run *t, mr_pb_writer *out)
 }
 
 /* Encodes the RunGraphRequest of one part. Only the client's part gets feeds and fetches; a key that
- * is fetched twice is asked for once, since the worker takes each value out of its rendezvous. */
+ * is fetched twice is asked for once, since the worker takes each value out of its rendezvous.
+ *
+ * Fields: 1 graph_handle, 2 step_id, 3 send (named tensors), 4 recv_key, 8 session_handle,
+ * 9 store_errors_in_response_body, 10 create_worker_session_called. */
 static void encode_run(mr_master_run *t, int part, mr_wire *w)
 {
     mr_mprogram *p = t->program;
@@ -441,6 +450,7 @@ void mr_master_run_begin(mr_master_run *t)
     mr_master_run_trace_begin(t);
     mr_refs_take(&t->refs); /* for this function, as the next one */
     mr_refs_take(&s->refs);
+    /* From here on the end of the session, or of a task, finds the step. */
     enlist_run(t);
     mr_lock(&t->mu);
     mr_master_step_begin(&t->state, &a);
@@ -452,7 +462,8 @@ void mr_master_run_begin(mr_master_run *t)
                       time_is_up);
     }
     bool here = t->call->net->on_cancel(t->call, client_left, t);
-    do_actions(t, &a);
+    do_actions(t, &a); /* sends RunGraph to all tasks */
+    /* What happened before the step was in the list, or before the cancellation was registered, is caught up here. */
     mr_lock(&s->mu);
     bool closed = s->closed, unused = s->unused;
     mr_unlock(&s->mu);

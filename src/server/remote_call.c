@@ -282,7 +282,10 @@ static mr_status *encode_values(mr_wcall *c, mr_wire *w)
     return NULL;
 }
 
-/* Encodes the RunGraphRequest. On failure *out is empty. */
+/* Encodes the RunGraphRequest. On failure *out is empty.
+ *
+ * Fields: 1 graph_handle, 2 step_id, 3 send, 4 recv_key, 8 session_handle, 9 store_errors_in_response_body,
+ * 10 create_worker_session_called; ours: the depth of nested calls. */
 static mr_status *encode_run(mr_wcall *c, mr_bytes *out)
 {
     mr_wire w;
@@ -290,8 +293,8 @@ static mr_status *encode_run(mr_wcall *c, mr_bytes *out)
     mr_pb_put_bytes(&w.pb, 1, mr_sv_of(c->handle));
     mr_pb_put_varint(&w.pb, 2, (uint64_t)c->step);
     mr_pb_put_bytes(&w.pb, 8, mr_sv_of(c->session->handle));
-    mr_pb_put_varint(&w.pb, 9, 1);  /* errors in the body */
-    mr_pb_put_varint(&w.pb, 10, 1); /* the session was made */
+    mr_pb_put_varint(&w.pb, 9, 1);
+    mr_pb_put_varint(&w.pb, 10, 1);
     mr_pb_put_varint(&w.pb, MR_RUN_GRAPH_DEPTH, (uint64_t)c->depth);
     mr_status *st = encode_values(c, &w);
     if (st) {

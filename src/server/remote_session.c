@@ -388,7 +388,7 @@ static void put_outs(mr_pb_writer *w, uint32_t field, const mr_out *o, int n)
     mr_str_deinit(&name);
 }
 
-/* The fields that RunStepRequest and PartialRunSetupRequest share. */
+/* The fields that RunStepRequest and PartialRunSetupRequest share: 1 session_handle, 3 fetch, 4 target. */
 static void put_common(const remote *s, const mr_run_args *a, mr_pb_writer *w)
 {
     mr_pb_put_bytes(w, 1, mr_sv_of(s->handle));
@@ -397,7 +397,8 @@ static void put_common(const remote *s, const mr_run_args *a, mr_pb_writer *w)
         mr_pb_put_bytes(w, 4, mr_sv_of(a->targets[i]->name));
 }
 
-/* Writes the RunOptions. Tracing is requested only if the caller takes the metadata. */
+/* Writes the RunOptions: 1 trace_level, 2 timeout_in_ms, 5 output_partition_graphs, 8 experimental
+ * { 1 collective_graph_key }. Tracing is requested only if the caller takes the metadata. */
 static void put_options(const mr_run_options *o, bool metadata, mr_pb_writer *w)
 {
     size_t mark = mr_pb_begin(w, 5);
@@ -422,7 +423,8 @@ typedef struct run_call { /* what a RunStep is made of besides its arguments */
 } run_call;
 
 /* Encodes a RunStepRequest. The feeds' memory is referenced, not copied. Errors come in the response's
- * body (field 7), since the length of a gRPC status is limited. */
+ * body (field 7), since the length of a gRPC status is limited. Further fields: 2 feed, 5 options,
+ * 6 partial_run_handle. */
 static mr_status *encode_run(remote *s, const mr_run_args *a, const run_call *c, mr_bytes *out)
 {
     mr_wire w;

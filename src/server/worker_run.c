@@ -239,7 +239,10 @@ static mr_status *why_stopped(wrun *r, mr_status *st)
 }
 
 /* Answers the call and frees it. An error goes into the body if the master asked for that, because the
- * length of a gRPC status is limited. */
+ * length of a gRPC status is limited.
+ *
+ * Fields of a RunGraphResponse: 1 recv (named tensors), 2 step_stats, 3 cost_graph, 4 partition_graph,
+ * 5 status_code, 6 status_error_message. */
 static void answer_run(wrun *r)
 {
     mr_wire w;

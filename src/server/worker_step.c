@@ -98,7 +98,8 @@ static void tensor_received(mr_net_request *r, mr_status *st, mr_bytes *reply)
     receive_unref(v);
 }
 
-/* Encodes the RecvTensorRequest. */
+/* Encodes the RecvTensorRequest: 1 step_id, 2 rendezvous_key, 7 request_id. The key ends with the frame and the
+ * iteration of the receiving _Recv, so that a value in a loop is asked for once per iteration. */
 static void encode_request(mr_wreceive *v)
 {
     mr_str body = {0}, key = {0};
