@@ -330,7 +330,7 @@ void mr_local_start(mr_net_peer *p, mr_net_request *r)
         mr_local_timer_set_locked(&q->deadline, r->deadline_ns);
     mr_conn *c = p->conn;
     if (c)
-        mr_conn_ref(c);
+        mr_conn_ref(c); /* it may be lost as soon as the lock is free */
     mr_unlock(&mr_local_mu);
     if (c && !q->early && reserve_id(c, q))
         send_request(c, q);
@@ -391,6 +391,7 @@ static void not_connected(mr_net_peer *p, const mr_status *why)
     bool for_good = code == MR_UNAUTHENTICATED || code == MR_PERMISSION_DENIED || p->closing;
     fail_pending(p, why, for_good);
     p->backoff_ns = MR_MIN(p->backoff_ns ? 2 * p->backoff_ns : FIRST_BACKOFF_NS, LAST_BACKOFF_NS);
+    /* Another try is made if requests are left: at once for one that does not wait, otherwise after a pause. */
     mr_lock(&mr_local_mu);
     bool impatient = false; /* a request that does not wait arrived while the others were ended */
     for (request *q = p->first; q; q = q->next)
@@ -426,6 +427,7 @@ static mr_status *take_reply(mr_conn *c, mr_net_frame *f)
         return mr_invalid("the server sent a frame of kind %d; a server may only send replies and frames about "
                           "segments",
                           f->head.kind);
+    /* The id comes from the peer: it must be that of a request of which at least one byte was sent. */
     mr_lock(&c->mu);
     if (f->head.id < (uint64_t)c->calls.n)
         q = c->calls.p[f->head.id];
@@ -443,7 +445,7 @@ static mr_status *take_reply(mr_conn *c, mr_net_frame *f)
                                                q->r->method, q->peer->address)
                                     : mr_net_status(f->head.value, f->text),
                        &f->body);
-    start_pending(c->owner, c);
+    start_pending(c->owner, c); /* an id is free again */
     return NULL;
 }
 

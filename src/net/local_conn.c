@@ -248,6 +248,7 @@ static mr_status *read_frames(mr_conn *c, bool *more)
     *more = n == room;
     mr_frame_reader_came(&c->reader, n);
     c->n_bytes += n;
+    /* The reader must give out all complete frames before it is asked for space again. */
     for (bool got = true; got && !c->closed; c->n_frames++) {
         MR_TRY(mr_frame_reader_next(&c->reader, &f, &got));
         if (!got)
@@ -403,6 +404,7 @@ void mr_conn_close(mr_conn *c, const mr_status *why)
     if (c->closed)
         return;
     c->closed = true;
+    /* Under the lock, so that no thread writes to a descriptor that is closed, or that was opened again since. */
     mr_lock(&c->mu);
     MR_ASSERT(c->state != CONN_DEAD);
     mr_local_watch_remove(c->fd);
@@ -419,6 +421,6 @@ void mr_conn_close(mr_conn *c, const mr_status *why)
         close(c->fds[i]);
     c->n_fds = 0;
     c->end->closed(c, why);
-    mr_segment_table_deinit(&c->table);
+    mr_segment_table_deinit(&c->table); /* mappings that are lent stay until their loans end */
     mr_local_later(&c->bury);
 }

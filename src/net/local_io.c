@@ -326,6 +326,7 @@ static int prepare_sleep(void)
 {
     mr_lock(&mr_local_mu);
     int64_t until = io.heap.n ? timer_at(1)->at_ns : INT64_MAX;
+    /* With orders, or if it shall end, the thread only polls and is not asleep. */
     io.asleep = !io.orders && !io.ending;
     io.asleep_until_ns = until;
     int64_t ms = until == INT64_MAX ? -1 : (MR_MAX(until - mr_now_ns(), 0) + 999999) / 1000000;
@@ -366,7 +367,7 @@ static void run_thread(void *arg)
     for (bool ending = false; !ending;) {
         run_orders();
         run_timers();
-        run_later();
+        run_later(); /* what orders and timers have left, before the thread sleeps */
         int n = wait_for_events(events);
         for (int i = 0; i < n; i++) {
             mr_local_watch *w = events[i].data.ptr;

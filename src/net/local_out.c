@@ -101,6 +101,7 @@ static mr_segment *get_segment(mr_conn *c, size_t n)
     mr_unlock(&c->mu);
     if (!s || s->data || mr_segment_make(&c->pool, s))
         return s;
+    /* The budget or the system has no memory: what this connection does not use may be enough. */
     mr_lock(&c->mu);
     mr_segment_trim(&c->pool, INT64_MAX);
     mr_unlock(&c->mu);

@@ -234,6 +234,7 @@ static mr_status *take_request(mr_conn *c, mr_net_frame *f)
 {
     mr_net_server *s = c->owner;
     if (s->stopping || f->too_large) {
+        /* The id is checked, but not taken: the reply is queued at once. */
         MR_TRY(claim_id(c, f->head.id, NULL));
         send_reply(c, f->head.id,
                    s->stopping
@@ -243,6 +244,7 @@ static mr_status *take_request(mr_conn *c, mr_net_frame *f)
                    NULL);
         return NULL;
     }
+    /* In the table before the handler runs, so that a cancel that follows finds the call. */
     call *k = call_new(c, f);
     mr_status *st = claim_id(c, f->head.id, k);
     if (st) {
@@ -427,6 +429,7 @@ mr_status *mr_local_listen(mr_net *n, const mr_net_listen *o, mr_net_server **ou
     s->net = n;
     s->max_message = n->max_message ? n->max_message : SIZE_MAX;
     s->fd = -1;
+    /* The thread first: open_socket lets it watch the socket. */
     mr_status *st = mr_local_io_start();
     if (!st) {
         st = open_socket(s);

@@ -243,6 +243,7 @@ static void loop_cancel(mr_net_request *r)
     mr_unlock(&all_mu);
     if (!found)
         return;
+    /* The call may have been answered meanwhile, so it is looked for again. */
     mr_lock(&found->mu);
     loop_call *c = find_call_locked(found, r);
     mr_net_request *ended = c ? cancel_locked(found, c) : NULL;
@@ -263,6 +264,7 @@ static void loop_stop(mr_net_server *s, int64_t grace_ns)
     mr_unlock(&all_mu);
     mr_lock(&s->mu);
     s->stopping = true;
+    /* Takes the request of each call and ends it; then waits for the handlers to reply to the calls. */
     while (s->calls && in_time) {
         loop_call *c = s->calls;
         while (c && !c->request)

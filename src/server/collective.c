@@ -67,6 +67,7 @@ static void finish_exchange(mr_exchange *x)
     mr_collectives *c = x->all;
     mr_run *r = x->r;
     mr_status *over = mr_error(MR_ABORTED, "The exchange is over");
+    /* Both wait for a callback that runs in another thread. */
     mr_timers_clear(c->worker->host->timers, &x->timer);
     if (x->listens)
         mr_cancel_unregister(r->step->cancel, &x->on_cancel);
@@ -171,6 +172,7 @@ void mr_exchange_fail(mr_exchange *x, mr_status *st, bool tell)
     }
     mr_status *told = as_told(x, st);
     mr_status_mark_derived(told);
+    /* Offers that nobody will fetch any more do not count; requests end one by one and lower n_left themselves. */
     int64_t untaken = mr_exchange_close(x, told);
     cancel_requests(x);
     if (g)
@@ -337,12 +339,13 @@ static void start_exchange(mr_collective *base, mr_run *r, const mr_collective_c
         return;
     }
     mr_exchange *x = exchange_new(s, r, call);
+    /* In the list before anything else, so that mr_collectives_stop finds every exchange that has begun. */
     if (!enlist_exchange(x)) {
         mr_exchange_unref(x);
         mr_run_done(r, mr_error(MR_UNAVAILABLE, "The server was stopped"));
         return;
     }
-    mr_exchange_ref(x);
+    mr_exchange_ref(x); /* for this function: a failure may finish the exchange */
     mr_exchange_set_timer(x);
     x->on_cancel.fn = step_cancelled;
     x->listens = mr_cancel_register(r->step->cancel, &x->on_cancel);
@@ -363,6 +366,7 @@ void mr_collectives_stop(mr_collectives *c, const mr_status *why)
     if (!c->stopped)
         c->stopped = mr_status_copy(why);
     mr_unlock(&c->mu);
+    /* Exchanges that have ended are still in the list until their last request has ended. */
     for (;;) {
         mr_lock(&c->mu);
         mr_exchange *x = c->exchanges;

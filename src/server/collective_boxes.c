@@ -145,6 +145,7 @@ static bool take_offer(box *b, fetcher *f, delivery *out)
         if (!same_name(o->name, f->name))
             continue;
         MR_ASSERT(o->n_left > 0);
+        /* A fetcher with the wrong size also uses up its share of the offer: it does not ask again. */
         out->t = mr_tensor_ref(o->t);
         out->at = o->at;
         out->bytes = o->bytes;

@@ -172,6 +172,8 @@ mr_cgroup *mr_cgroup_keep(mr_collectives *c, mr_cgroup *g)
         g->broken = mr_status_copy(early_end_locked(c, g->communicator));
         mr_map_put(&c->groups, key, g);
     }
+    /* The table has one reference, the caller gets another. `old` is not in the table any more: the former group, or
+     * g. */
     mr_cgroup_ref(use);
     bool ends = old && old != g && !old->broken;
     mr_unlock(&c->mu);
@@ -399,6 +401,8 @@ void mr_collectives_abort(mr_collectives *c, mr_net_call *call, mr_sv body)
         default: mr_pb_skip(&r);
         }
     mr_status *st = mr_pb_reader_status(&r, "AbortCollectiveRequest");
+    /* A communicator that is not known here may still be on its way, so its end is remembered. This task may be its
+     * leader without being a member; then members that wait for it are answered. */
     if (!st && communicator) {
         mr_status *why = mr_status_mark_derived(mr_error(MR_ABORTED, "%.*s", MR_SV_ARG(text)));
         mr_lock(&c->mu);

@@ -272,6 +272,7 @@ static void ask_to_join(mr_collectives *c, joiner *j, mr_elastic_ask *a)
 {
     mr_elastic_answers out = {0};
     int64_t ends = 0;
+    /* The cancellation is registered first: from then on either the answer or the cancellation ends the call. */
     mr_refs_take(&j->refs);
     if (!j->call->net->on_cancel(j->call, caller_left, j))
         caller_left(j, j->call);

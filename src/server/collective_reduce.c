@@ -102,6 +102,8 @@ static mr_status *merge_all(mr_xpiece *p)
     const void *first = NULL, *v = NULL;
     void *to = mr_x_at(x->out, p->out_at);
     mr_status *st = NULL;
+    /* The first merge reads member 0's numbers and member 1's; each later one reads the result so far. Replies are
+     * dropped as soon as they are merged, except member 0's, which the first merge may read in place. */
     for (int k = 0; k < x->group->n && !st; k++) {
         if (k == x->rank)
             v = mr_x_at(x->call.in, p->at);

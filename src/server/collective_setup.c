@@ -64,7 +64,7 @@ static void begin_moving(mr_exchange *x)
     if (ended)
         return;
     if (!st) {
-        mr_net_hold(); /* requests to one member are sent together */
+        mr_net_hold(); /* requests to one member go out together */
         mr_exchange_greet(x);
         st = mr_exchange_move(x);
         mr_net_release();
@@ -105,6 +105,7 @@ static void source_found(mr_xrequest *q, mr_bytes *reply)
         mr_exchange_fail(x, st, true);
         return;
     }
+    /* Later exchanges of the instance do not ask again (known_source). */
     snprintf(text, sizeof text, "%lld", (long long)x->instance);
     mr_lock(&x->all->mu);
     *number_locked(&x->group->sources, text, 0) = source;

@@ -183,6 +183,7 @@ static mr_status *extend_graph(mr_master *m, mr_sv body, int64_t *new_version)
         }
     MR_TRY(mr_pb_reader_status(&r, "ExtendSessionRequest"));
     MR_TRY(mr_msession_find(m, handle, &s));
+    /* Under `making`, so that no program is made of a graph that is changing. */
     mr_lock(&s->making);
     mr_status *st = NULL;
     if (version != s->version)
@@ -342,6 +343,7 @@ void mr_master_stop(mr_master *m)
     mr_retries_hurry(&m->retries);
     mr_master_sweep_no_more(m);
     mr_master_close_all(m);
+    /* No session is added any more (`stopped`), so the count can only fall. */
     mr_lock(&m->mu);
     while (m->n_closing > 0)
         mr_cond_wait(&m->quiet, &m->mu);

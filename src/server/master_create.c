@@ -121,6 +121,7 @@ static mr_status *add_devices(mr_msession *s, int task, mr_sv reply)
         /* In a cluster that the client brought, tasks have other names than their own. */
         const char *name = s->peers->brought ? mr_task_peers_task(s->peers, task)->name : NULL;
         MR_TRY(mr_device_attributes_decode_as(attributes, name, &d));
+        /* Also of a device that the session does not see: the task's incarnation must be known. */
         if (d && !s->incarnations[task])
             s->incarnations[task] = d->incarnation;
         if (!d || !is_seen(s, task, d)) {
@@ -387,6 +388,7 @@ static void answer_client(creation *c)
     mr_unlock(&c->mu);
     mr_pb_writer_init(&w, &body);
     mr_pb_put_bytes(&w, 1, mr_sv_of(s->handle));
+    /* mr_master_stop closes the sessions in the table; one that comes too late must not be added. */
     mr_lock(&m->mu);
     bool stopped = m->stopped;
     if (!st && !stopped)

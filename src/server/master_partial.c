@@ -147,6 +147,7 @@ static mr_status *prepare_call(mr_master_run *t)
     if (!st)
         st = mr_partial_use_follow(&p->use, s->graph, &c);
     mr_unlock(&s->making);
+    /* All checks have passed: only now the call changes the run. */
     if (!st) {
         t->feed_at = find_places(sig->feeds, sig->n_feeds, c.feeds, c.n_feeds);
         t->fetch_at = find_places(sig->fetches, sig->n_fetches, c.fetches, c.n_fetches);

@@ -252,6 +252,7 @@ static mr_status *cut_graph(mr_msession *s, mr_graph *g, const mr_mnamed *n, mr_
                             : mr_prepare(g, &n->sig, &o, parts));
     if (s->config.log_placement)
         mr_placing_log(g, o.placements, own ? &s->told : &told);
+    /* Devices without nodes have no graph; a task without any has no part, and gets no message. */
     p->parts = mr_new_array(mr_mpart, s->n_devices + 1);
     for (int i = 0; i < s->n_devices; i++)
         if (parts[i])

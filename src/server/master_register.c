@@ -70,6 +70,7 @@ static void registered_all(mr_mprogram *p)
     MR_ASSERT(p->n_registering == 0 && !p->ready);
     p->ready = !p->failed;
     mr_status *st = mr_status_copy(p->failed);
+    /* Steps that arrive from now on start by themselves, or get the error. */
     MR_VEC(mr_master_run *) waiting = {0};
     for (int i = 0; i < p->waiting.n; i++)
         mr_vec_push(&waiting, p->waiting.p[i]);

@@ -118,6 +118,7 @@ static void tell_late(mr_timer *timer)
     int n = gather_locked(p, now_ns, late);
     bool closed = p->closed;
     mr_unlock(&p->mu);
+    /* Without the lock: describing a task takes the lock of the watch. */
     for (int i = 0; i < n_tasks; i++) {
         if (!late[i].n || logged++ >= MAX_LINES)
             continue;

@@ -190,7 +190,7 @@ static mr_status *wait_for(master *m, waited *w, call *c)
         mr_lock(&w->mu);
         done = c->done;
         mr_unlock(&w->mu);
-        if (done && !now)
+        if (done && !now) /* the probe was broken off because the call is done: the next round returns */
             continue;
         mr_status_free(st);
         st = now;

@@ -311,7 +311,7 @@ static mr_status *init_server(mr_server *s, const mr_server_def *def, const mr_s
     s->host.connect = connect_task;
     s->host.incarnation_changed = incarnation_changed;
     s->host.arg = s;
-    s->hosting = true;
+    s->hosting = true; /* mr_host_deinit accepts a host that was initialised in part */
     MR_TRY(mr_host_init(&s->host, &def->cluster, self, &config));
     s->worker = mr_worker_new(&s->host);
     mr_collectives_set_leader(mr_worker_collectives(s->worker), mr_sv_of(config.group_leader));
@@ -419,7 +419,7 @@ static void end_all(mr_server *s)
 {
     mr_status *why = mr_error(MR_UNAVAILABLE, "%s was stopped", mr_host_name(&s->host));
     remove_here(s);
-    close_naming(s);
+    close_naming(s); /* its entry disappears, so that no task looks for it here */
     mr_watch_stop(s->host.peers->watch);
     mr_master_stop(s->master);
     mr_worker_stop(s->worker, why);

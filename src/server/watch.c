@@ -147,7 +147,7 @@ static void beat_answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
         st = read_incarnation(w->peers, b->task, reply, &incarnation);
     mr_lock(&w->mu);
     MR_ASSERT(b->under_way);
-    b->under_way = false;
+    b->under_way = false; /* the request may be reused from the next tick on */
     if (st) {
         failed_locked(w, b, st, now_ns, &events);
     } else {

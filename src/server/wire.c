@@ -216,6 +216,7 @@ static bool find_large(const mr_bytes *b, large *l)
     *l = (large){0};
     if (!mr_bytes_read(b, 0, f.bytes, f.n))
         return false;
+    /* The fields before the tensor must be numbers. */
     while (front_varint(&f, &tag) && front_varint(&f, &v) && (tag >> 3) != R_TENSOR)
         if ((tag & 7) != MR_WIRE_VARINT)
             return false;
@@ -223,6 +224,7 @@ static bool find_large(const mr_bytes *b, large *l)
             l->dead = v != 0;
     if (tag != (R_TENSOR << 3 | MR_WIRE_BYTES) || v > b->n - f.at || f.at + v != b->n)
         return false;
+    /* Inside the tensor: small fields, which are skipped, up to tensor_content, which must fill the rest. */
     l->head_at = f.at;
     for (size_t before = f.at; front_varint(&f, &tag); before = f.at) {
         if (!front_varint(&f, &v))

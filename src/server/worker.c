@@ -161,7 +161,8 @@ static mr_status *wsession_new(mr_worker_service *w, mr_task_peers *p, mr_sv han
     mr_remote_calls_init(&s->remote, s);
     mr_status *st = isolated ? mr_env_init(&s->env, &host->config, mr_task_peers_name(p))
                              : mr_env_init_beside(&s->env, &host->config, host);
-    for (int i = 0; !st && isolated && i < s->env.n_devices; i++) /* peers expect the host's incarnation */
+    /* Peers know this process by one incarnation, whichever devices a session has. */
+    for (int i = 0; !st && isolated && i < s->env.n_devices; i++)
         s->env.devices[i]->incarnation = host->devices[i]->incarnation;
     if (!st && shares)
         share_state(&s->env, host);
@@ -188,6 +189,7 @@ static mr_status *wsession_new(mr_worker_service *w, mr_task_peers *p, mr_sv han
             s->next->prev = s;
         w->all = s;
         mr_unlock(&w->mu);
+        /* The session's collective ops go over the cluster, not over this task's devices alone. */
         mr_session_collective_init(&s->collective, s);
         mr_collective_bind(mr_functions_caller(s->env.functions), &s->collective.base);
         atomic_fetch_add(&w->n_sessions, 1);
@@ -209,6 +211,7 @@ static mr_status *find_session(mr_worker_service *w, mr_sv handle, bool created,
     mr_lock(&w->mu);
     mr_worker_session *have = mr_worker_sessions_find(&w->sessions, key);
     mr_wsession *s = have ? have->host : NULL;
+    /* The new session of an old master is entered, unless one exists or the worker has stopped. */
     if (!s && made && !(st = mr_status_copy(w->stopped)) &&
         !(st = mr_worker_sessions_add(&w->sessions, key, MR_SV(""), 0, &have))) {
         have->host = s = made;
@@ -684,6 +687,7 @@ static void register_graph(void *service, mr_net_call *c, mr_sv body)
         st = mr_session_collective_configure(&s->collective, q.config);
     if (!st)
         st = make_program(&s->env, q.graph_def, &p);
+    /* The graph takes over the reference to the session; without a graph it is dropped here. */
     if (!st)
         st = add_graph(w, s, p, handle);
     else
@@ -903,6 +907,7 @@ void mr_worker_stop(mr_worker_service *w, const mr_status *why)
     mr_unlock(&w->mu);
     mr_collectives_stop(w->collectives, why);
     end_steps(w, NULL, why);
+    /* Sessions are taken out one at a time: cancelling one may end flows in this thread. */
     for (;;) {
         mr_lock(&w->mu);
         mr_worker_session *any = mr_worker_sessions_left_by(&w->sessions, NULL, 0);

@@ -568,6 +568,7 @@ static mr_status *open_run(mr_worker_service *w, mr_sv body, wrun *r, bool *is_n
         mr_wgraph_unref(g);
         return st;
     }
+    /* From here on the step exists, and others may wait for its values: a failure has to end it. */
     st = fill_step(r, g, is_new);
     if (st)
         mr_worker_run_end(w, r->q.step, mr_status_copy(st));
@@ -590,7 +591,7 @@ void mr_worker_handle_run_graph(void *service, mr_net_call *c, mr_sv body)
     bool waits = !r->q.partial || r->q.last;
     atomic_init(&r->n_left, (r->q.partial ? r->n_fetches : 0) + waits + 1); /* 1: this function */
     if (!r->q.partial) {
-        r->flow->waiting = r;
+        r->flow->waiting = r; /* nobody else knows the flow yet, so no lock is needed */
         start_flow(r);
     } else {
         run_partial(r, is_new);

@@ -80,6 +80,7 @@ static void tensor_received(mr_net_request *r, mr_status *st, mr_bytes *reply)
         mr_transfers_add(&s->worker->transfers, s->id, to->key->name, to->key->src_device, to->key->dst_device,
                          t ? mr_tensor_bytes(t) : 0, v->start_us);
     if (st) {
+        /* The loss of the task explains more than the CANCELLED that our own cancellation has caused. */
         mr_lock(&s->mu);
         bool aborted = s->aborted != NULL;
         if (v->lost && !aborted) {
@@ -201,6 +202,7 @@ static bool take_remote(void *arg, mr_recv *to)
     v->start_us = mr_wall_us();
     mr_watch_hold(p->watch, task);
     if (!enlist_receive(v)) {
+        /* The step was aborted before, so step_aborted would not find this receive. */
         receive_unref(v);
         mr_lock(&s->mu);
         mr_status *st = mr_status_mark_derived(mr_status_copy(s->aborted));
@@ -209,6 +211,7 @@ static bool take_remote(void *arg, mr_recv *to)
         return true;
     }
     encode_request(v);
+    /* The call may end, and drop its reference, before mr_task_peers_ask returns. */
     mr_refs_take(&v->refs);
     mr_task_peers_ask(p, task, &v->request);
     mr_lock(&s->mu);

@@ -274,7 +274,7 @@ void mr_grpc_disconnect(mr_net_peer *p)
         return;
     MR_VEC(grpc_call *) open = {0};
     mr_lock(&mu);
-    p->closing = true;
+    p->closing = true; /* requests that are started from now on are cancelled at once */
     for (request *q = p->open; q; q = q->next) {
         grpc_call_ref(q->call);
         mr_vec_push(&open, q->call);

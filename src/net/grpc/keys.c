@@ -315,6 +315,7 @@ static mr_status *make_certificate(const authority *ca, const char *name, const 
     X509 *c = X509_new();
     if (!mr_task_name_encode(name, &task))
         MR_GO(mr_invalid("'%s' is not the name of a task, such as ps/0", name));
+    /* The key may sign handshakes, but no other certificates; it is valid for clients and servers. */
     char *cn = mr_strndup(name, MR_MIN(strlen(name), 64));
     bool ok = c && set_basics(c, cn, key, ca->certificate, days) &&
               add_names(c, mr_str_z(&task), hosts) &&

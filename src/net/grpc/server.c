@@ -373,6 +373,7 @@ static void call_accepted(mr_tag *t, bool ok)
         call_unref(k);
         return;
     }
+    /* The number of calls that are requested in advance stays the same. */
     mr_lock(&s->mu);
     bool stopping = s->stopping;
     mr_unlock(&s->mu);
@@ -386,6 +387,7 @@ static void call_accepted(mr_tag *t, bool ok)
     k->pub.deadline_ns = deadline_of(k);
     k->accepted_ns = mr_now_ns();
     mr_status *refused = check_token(k);
+    /* Too late for a batch: the completion queue is about to be shut down. */
     mr_lock(&s->mu);
     if (s->detached) {
         grpc_call *late = k->call;
@@ -402,6 +404,8 @@ static void call_accepted(mr_tag *t, bool ok)
         k->next->prev = k;
     s->calls = k;
     s->n_live++;
+    /* A refused call counts as arrived and replied, so neither the sweep for late calls nor a cancellation touches
+     * it. */
     k->arrived = k->replied = refused != NULL;
     grpc_call *g = begin_batches_locked(s, k);
     mr_unlock(&s->mu);
@@ -545,7 +549,7 @@ static mr_status *bind_port(mr_net_server *s, const char *address, int *port)
 {
     grpc_server_credentials *creds;
     MR_TRY(mr_grpc_server_credentials(s->o.keys, &creds));
-    mr_grpc_hush();
+    mr_grpc_hush(); /* mr_listen_check explains a failure in one line */
     *port = grpc_server_add_http2_port(s->server, address, creds);
     mr_grpc_unhush();
     grpc_server_credentials_release(creds);

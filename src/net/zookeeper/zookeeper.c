@@ -351,6 +351,7 @@ static int make_room(zk *z, node *own, bool *mine)
     z->entered |= *mine;
     if (rc != ZOK || !there || *mine)
         return rc;
+    /* Another process has registered since this one did: it is newer, so this one gives way. */
     if (readable && !ours && z->entered) {
         mr_warn("%s is at %s now: another process has registered as this task, and other tasks no longer find this one "
                 "at %s",
