@@ -36,6 +36,8 @@
 
 enum { STARTING, PENDING, OPEN };
 
+/* What the transport keeps of a request. It is freed by finish_request, or by the order `cancel` if that is still
+ * posted. */
 typedef struct request {
     mr_net_request *r;
     mr_net_peer *peer;
@@ -50,6 +52,7 @@ typedef struct request {
     mr_out_frame *frame;    /* while not a byte of it is sent */
 } request;
 
+/* The route to one address; freed by mr_local_disconnect when nothing refers to it any more. */
 struct mr_net_peer {
     char *address;
     size_t max_message;

@@ -31,6 +31,7 @@ enum { MAX_IOV = 64 };
 #define LAZY_NS INT64_C(5000000)          /* the longest a lazy frame waits */
 #define TRIM_NS (5 * INT64_C(1000000000)) /* shared memory that is unused for this long is freed */
 
+/* A frame to be sent, with its head in the same memory. In the queue it belongs to its connection. */
 struct mr_out_frame {
     mr_out_frame *next, **withdraw;
     int fd; /* travels with the first byte; -1: none */

@@ -52,6 +52,7 @@ struct mr_net_server {
     int n_busy;  /* connections with answers that are not sent yet */
 };
 
+/* A call that is being answered. The handler knows it as its first member. */
 typedef struct call {
     mr_net_call pub;
     mr_refs refs; /* one for its handler, one for a cancel under way */

@@ -16,6 +16,7 @@
 #include "base/thread.h"
 #include "net/net.h"
 
+/* A call that is being answered; freed by its reply. */
 typedef struct loop_call {
     mr_net_call base; /* first */
     mr_net_server *server;
@@ -39,6 +40,7 @@ struct mr_net_server {
     mr_refs refs; /* its owner's, and of calls */
 };
 
+/* The requests of a peer that have not ended, for loop_disconnect. */
 struct mr_net_peer {
     char *address;
     MR_VEC(mr_net_request *) open; /* under all_mu */

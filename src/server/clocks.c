@@ -35,6 +35,7 @@ typedef struct chain {
     mr_clock_reading *out;
 } chain;
 
+/* One measurement of several tasks; owned by its chains (n_left). */
 struct measurement {
     mr_task_peers *peers;
     int64_t skew_ns;
@@ -147,6 +148,7 @@ static bool judge_reply(chain *c, mr_sv reply, int64_t heard_ns)
     }
     if (!received || !sent)
         return false;
+    /* Times that contradict each other are ignored; the next question may be answered better. */
     mr_clock_reading v = mr_clock_judge(c->asked_ns, received, sent, heard_ns);
     if (v.known && (!c->out->known || v.error_ns < c->out->error_ns))
         *c->out = v;
@@ -179,6 +181,7 @@ void mr_clocks_measure(mr_task_peers *p, const int *tasks, int n, int64_t skew_n
     m->chains = mr_new_array(chain, n + 1);
     atomic_init(&m->n_left, n + 1); /* 1: this function */
     for (int i = 0; i < n; i++) {
+        /* Unknown until the first good answer; this task's own offset is 0, and known. */
         out[i] = (mr_clock_reading){.known = tasks[i] == p->self};
         m->chains[i] = (chain){.all = m, .task = tasks[i], .out = &out[i]};
         if (tasks[i] == p->self)

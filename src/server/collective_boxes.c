@@ -47,6 +47,7 @@ typedef struct offer {
     struct offer *next;
 } offer;
 
+/* What one exchange of one member has to offer, and those who wait for it; in the table under its text. */
 typedef struct box {
     char *text;
     uint64_t communicator;

@@ -6,7 +6,14 @@
  *
  * A communicator breaks in one of two ways. If a member failed, everything in it ends. If a member
  * left after it had finished what it had begun (`left`), only what needs that member ends, and the
- * others may finish. */
+ * others may finish.
+ *
+ *     mr_break   exchanges that end here   other members are told   because
+ *     HERE       all                       no                       they know, or the task stops
+ *     TELL       all                       by this task             an exchange failed here
+ *     TOLD       all                       no                       AbortCollective came
+ *     LEFT       broadcasts                by the member that left  a session was closed
+ *     LEFT       those that need the task  no: each watches it      a task is lost */
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -241,6 +248,7 @@ void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, mr_b
     mr_unlock(&c->mu);
     if (!first && !more)
         return;
+    /* Exchanges first, then fetchers without an exchange, then members that wait at the leader, if this task is it. */
     mr_status *told = mr_status_mark_derived(mr_status_copy(why));
     for (mr_exchange *x; (x = take_exchange(c, g, how == MR_BREAK_LEFT));) {
         mr_exchange_fail(x, mr_status_copy(told), false);

@@ -186,6 +186,7 @@ static mr_status *begin_flow(mr_exchange *x, mr_xflow *f, int64_t chunk)
     int64_t n = MR_MIN(mr_x_chunk(x), x->call.in->n - at);
     mr_schedule_all_reduce(MR_GROUP_HALVING, x->group->n, x->rank, n, &f->steps);
     MR_ASSERT(f->steps.n <= MAX_STEPS);
+    /* busy is set, so replies that arrive meanwhile are only kept; advance_flow uses them in order. */
     for (int i = 0; i < f->steps.n; i++)
         if (step_receives(&f->steps.p[i]))
             mr_x_fetch(x, f->steps.p[i].from, name_of(f, i, false), bytes_of(f, &f->steps.p[i]), keep_reply, f, i);

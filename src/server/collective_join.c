@@ -237,7 +237,7 @@ static mr_status *parse_join(mr_sv body, mr_sv *name, mr_elastic_ask *a)
                           (long long)wait_ms, (long long)settle_ms, (long long)MAX_WAIT_MS);
     a->wait_ns = wait_ms * 1000000;
     a->settle_ns = settle_ms * 1000000;
-    a->step -= a->step > INT64_MIN;
+    a->step -= a->step > INT64_MIN; /* it is sent plus 1 */
     return mr_elastic_check(a);
 }
 
@@ -248,6 +248,7 @@ static int find_slot_locked(mr_collectives *c, mr_sv name, int64_t now_ns, int64
 {
     int place = -1;
     *ends = 0;
+    /* Downwards, so that of several free slots the first is taken; a free slot is better than an idle one. */
     for (int i = MR_ELASTIC_SLOTS - 1; i >= 0; i--) {
         if (c->elastic[i].name && mr_sv_is(name, c->elastic[i].name)) {
             if (mr_elastic_is_idle(&c->elastic[i].e, now_ns))

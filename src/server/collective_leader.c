@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "server/collective_internal.h"
 
+/* A CompleteGroup or CompleteInstance that is not answered yet; dist/groups knows it by its address. */
 typedef struct waiting_call {
     mr_refs refs; /* one for the handler of the call, one for whoever answers it */
     mr_collectives *all;
@@ -90,6 +91,7 @@ static void encode_source(int64_t instance, int64_t source, mr_str *out)
     mr_pb_put_varint(&w, 2, (uint64_t)source);
 }
 
+/* A reply to be sent once the lock is released. */
 typedef struct answer {
     waiting_call *to;
     mr_status *st;
@@ -206,6 +208,7 @@ static mr_status *parse_group(mr_sv body, mr_group_ask *q)
         default: mr_pb_skip(&r);
         }
     MR_TRY(mr_pb_reader_status(&r, "CompleteGroupRequest"));
+    /* The attributes are passed on to the other members as they are; only name and incarnation are needed here. */
     mr_pb_reader_init(&d, q->attributes);
     while (mr_pb_next(&d, &field, &wire))
         switch (field) {

@@ -14,6 +14,16 @@
  * A member offers each chunk to its children as soon as it has it, so the chunks follow each other down
  * the tree.
  *
+ * The pieces of an exchange and their names (phase, section, chunk), in the box of the member that offers:
+ *
+ *     gather          RAW, 0, c              chunk c of the member's input, for all others
+ *     all-to-all      RAW, k, c              chunk c of row k, for member k
+ *     broadcast       HEAD, 0, 0             the shape, for the children
+ *                     RAW, 0, c              chunk c of the tensor, for the children
+ *     reductions      RAW, s, c              values of section s that are not merged with all others yet
+ *                     FINAL, s, c            the result of section s
+ *     halving         i, k, c                the i-th message of chunk c to member k
+ *
  * A reply is copied into the output only after its size was found to be the expected one
  * (mr_fetched_at). */
 #include "server/collective_moves.h"

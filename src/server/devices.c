@@ -138,7 +138,8 @@ mr_status *mr_device_attributes_decode_as(mr_sv attributes, const char *task, mr
     MR_TRY(mr_pb_reader_status(&r, "DeviceAttributes"));
     if (!mr_device_name_parse(name, &parsed) || !mr_device_name_full(&parsed))
         return mr_invalid("DeviceAttributes: '%.*s' is not the full name of a device", MR_SV_ARG(name));
-    if (!mr_sv_is(type, parsed.type)) /* no node could ask for it by its type */
+    /* No node could ask for such a device by its type, so it is left out, without an error. */
+    if (!mr_sv_is(type, parsed.type))
         return NULL;
     bool cpu = strcmp(parsed.type, mr_device_cpu.name) == 0;
     char *z = task ? mr_printf("%s/device:%s:%d", task, parsed.type, parsed.id) : mr_strndup(name.p, name.n);

@@ -1,6 +1,13 @@
 /* server/host.c -- what the services of one task share: the pool, the clusters, and how calls are
  * answered.
  *
+ * The threads of a task:
+ *
+ *     transports   call handlers and the `done` of requests; must not block
+ *     "serve"      the pool here: methods that take long, notices of lost tasks, closing of routes
+ *     timers       heartbeats, time limits, retries, the log of long waits; must not block
+ *     env's pools  run the nodes of steps
+ *
  * The list `all` holds the host's own cluster and those of sessions. A cluster leaves it with its last
  * reference, under the host's lock, and is then freed by the pool, which therefore must exist until
  * then. mr_host_disconnect closes all clusters and frees the pool; afterwards the last references are

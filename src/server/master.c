@@ -227,6 +227,7 @@ static void session_devices(mr_net_call *c, mr_msession *s)
     mr_reply_str(c, NULL, &reply);
 }
 
+/* A ListDevices of the whole cluster that waits for the other tasks. */
 typedef struct listing {
     mr_master *master;
     mr_net_call *call;
@@ -242,6 +243,7 @@ static void devices_came(void *arg, mr_status *st, mr_str *replies)
     mr_pb_writer w;
     mr_free(arg);
     mr_pb_writer_init(&w, &reply);
+    /* Fields of a ListDevicesResponse: 1 local_device, 2 remote_device. The others' attributes are copied unparsed. */
     for (int i = 0; !st && i < h->env.n_devices; i++)
         mr_device_attributes_encode(h->env.devices[i], &w, 1);
     for (int i = 0; !st && i < h->peers->cluster.tasks.n; i++) {

@@ -10,6 +10,7 @@
 #include "server/master_internal.h"
 #include "server/wire.h"
 
+/* The names of a step, kept under a number. */
 struct mr_mcallable {
     mr_refs refs; /* one for the table, one for each run */
     mr_str options; /* a CallableOptions */
@@ -191,6 +192,7 @@ static mr_status *fill_step(mr_master_run *t, const callable_request *q)
 {
     MR_TRY(find_callable(t->session, q->handle, &t->callable));
     MR_ASSERT(t->callable);
+    /* The names are views into the callable, which the step keeps; the values are views into the call's body. */
     const mr_mrequest *named = &t->callable->q;
     if (q->feeds.n != named->feeds.n)
         return mr_invalid("Expected %d feed tensors, but got %d", named->feeds.n, q->feeds.n);

@@ -200,6 +200,7 @@ void mr_master_sweep_no_more(mr_master *m)
 
 /* ---- Reset ---- */
 
+/* A Reset that waits for the tasks. */
 typedef struct reset {
     mr_master *master;
     mr_net_call *call;

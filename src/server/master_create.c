@@ -37,6 +37,7 @@ typedef struct task_call {
     bool started, cancelled;
 } task_call;
 
+/* A CreateSession under way. */
 struct creation {
     mr_refs refs; /* see the head of this file */
     mr_net_call *call;
@@ -203,6 +204,7 @@ static void task_answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
         creation_unref(c);
         return;
     }
+    /* Devices are only kept here; gather_devices parses them when all tasks have answered. */
     if (!st && !q->making && !(st = mr_bytes_flat(reply, &bytes)))
         mr_str_append(&c->devices[q->task], bytes.p, bytes.n);
     st = as_unavailable(q, st);
@@ -439,6 +441,7 @@ static void client_left(void *arg, mr_net_call *call)
 
 /* ---- the request ---- */
 
+/* A CreateSessionRequest; views into its body. */
 typedef struct create_request {
     mr_sv graph_def, config, target;
 } create_request;
@@ -573,6 +576,7 @@ void mr_master_create_session(void *service, mr_net_call *call, mr_sv body)
         return;
     }
     creation *c = creation_new(call, s);
+    /* Tasks are watched from the first question on, so that tell_missing can describe those that are missing. */
     mr_msession_hold(s);
     mr_refs_take(&c->refs); /* for this function */
     mr_refs_take(&c->refs); /* for the timer */

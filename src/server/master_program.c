@@ -281,6 +281,7 @@ static mr_status *make_program(mr_msession *s, const mr_mrequest *q, bool partia
     p->partial = partial;
     p->n_feeds = q->feeds.n;
     p->n_fetches = q->fetches.n;
+    /* A callable with connections has a separate graph, which is only needed until it is cut. */
     if (q->connections.n) {
         MR_GO(connect_graph(s->graph, q, &own));
         g = own;

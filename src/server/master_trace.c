@@ -4,7 +4,11 @@
  * When the step has ended, its tasks are asked for their clocks (server/clocks.h) with a few small
  * calls each, which are not part of the step's time. A task's work also bounds its clock's offset,
  * because it happened between the RunGraph and its answer. These bounds are used if the task does not
- * report its clock, and otherwise limit what was measured. */
+ * report its clock, and otherwise limit what was measured.
+ *
+ *     mr_master_run_trace_begin    the step's time starts
+ *     mr_master_run_trace_end      it stops; then the tasks are asked for their clocks
+ *     mr_master_run_trace_encode   the stats of each task are shifted by its clock's offset */
 #include "base/memory.h"
 #include "exec/trace.h"
 #include "server/clocks.h"

@@ -4,7 +4,10 @@
  * `request_answered` below, which takes the request out of the list and calls the caller's `done`, so the list
  * never holds a request that has been freed. One timer looks at the list; a request costs two short
  * locks and no timer. A request to this task itself counts as a wait for other tasks only where it
- * needs all members of a group. */
+ * needs all members of a group.
+ *
+ * A line of the log: "Still waiting for /job:ps/replica:0/task:0 (last heard of 0.4 s ago): a tensor of a
+ * step has not arrived (20 s)". */
 #include "server/pending.h"
 
 #include "base/clock.h"

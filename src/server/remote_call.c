@@ -29,6 +29,7 @@ typedef struct ask {
     bool started; /* under the worker's calls_mu; a request can be cancelled only once it is started */
 } ask;
 
+/* A call of a function at another task, from start_call to finish_call. */
 struct mr_wcall {
     mr_refs refs; /* one until it is finished, and one for each thread that ends it */
     mr_wsession *session; /* a reference */
@@ -497,6 +498,7 @@ static void start_call(mr_remote_caller *caller, mr_run *r, const mr_remote_args
         return;
     }
     mr_wcall *c = call_new(rc, r, on, a);
+    /* A handle of an earlier call of this node on this device saves the registration. */
     c->handle = find_registered(rc, mr_str_view(&c->key));
     if (!c->handle)
         st = mr_remote_graph(r, a->f, a->args, a->n_args, on, &graph_def);

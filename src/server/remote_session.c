@@ -34,6 +34,7 @@
 #define HANG_UPS 5                               /* probes in a row that meet a closed connection */
 #define PROBE_DEADLINE_NS (6 * INT64_C(1000000000))
 
+/* The connection to the master. */
 typedef struct master {
     mr_net *net;
     mr_net_peer *peer;
@@ -41,6 +42,7 @@ typedef struct master {
     _Atomic int64_t tell_ns; /* when the next long wait may be logged; shared by all calls */
 } master;
 
+/* The client's end of a session. handle is NULL until CreateSession has succeeded. */
 typedef struct remote {
     mr_session base; /* first */
     master to;
@@ -247,6 +249,7 @@ static mr_status *ask_master(master *m, const char *method, mr_bytes *body, int6
     mr_status *silent = wait_under(m, &w, &c, cancel);
     if (silent)
         m->net->cancel(&c.request);
+    /* The request is on this stack, so its end is waited for in any case. */
     mr_lock(&w.mu);
     wait_for_locked(&w, &c, NULL, 0);
     mr_unlock(&w.mu);

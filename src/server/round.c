@@ -1,7 +1,8 @@
 /* server/round.c -- the same call to several tasks.
  *
  * n_left counts the calls and the function that starts them; the last one calls `done` and frees the
- * round. An error of one task does not end the others. */
+ * round. An error of one task does not end the others. ListDevices and Reset of the whole cluster are
+ * rounds. */
 #include "server/round.h"
 
 #include "base/memory.h"
@@ -9,12 +10,14 @@
 
 typedef struct mr_round mr_round;
 
+/* The call to one task. */
 typedef struct round_call {
     mr_net_request request; /* first */
     mr_round *round;
     int task;
 } round_call;
 
+/* All calls of a round; freed with the last of them. */
 struct mr_round {
     mr_host *host;
     mr_round_fn done;

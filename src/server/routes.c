@@ -257,6 +257,7 @@ static mr_status *open_port(mr_listeners *d, const mr_net_listen *o, mr_sv host,
     mr_status *st = mr_net_grpc(&grpc);
     d->plain = !st && !o->keys && !grpc->token[0];
     if (!st) {
+        /* MR_UNKNOWN is the code of a port that could not be bound; the cause decides whether another port helps. */
         mr_listen_trouble what = MR_LISTEN_FINE;
         st = open_listener(d, grpc, o, port);
         if (mr_status_code(st) == MR_UNKNOWN)
@@ -302,6 +303,7 @@ static mr_status *open_listeners(const char *address, const char *own, mr_net_li
     o.keys = keys_of(&keys);
     *port = (int)p.port;
     mr_status *st = o.keys ? NULL : check_plain(address, p.host);
+    /* The port first: with port 0 the system chooses it, and the socket is named after it. */
     if (!st)
         st = open_port(d, &o, p.host, port);
     if (st && o.keys && mr_status_code(st) == MR_INVALID_ARGUMENT)

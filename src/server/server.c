@@ -42,6 +42,8 @@ typedef struct mount {
 
 typedef enum server_state { MADE, STARTED, STOPPING, STOPPED } server_state;
 
+/* Members that no lock guards are set by mr_server_new and constant afterwards, except `own`, `listeners` and
+ * `naming`, which belong to the thread that starts or stops the server. */
 struct mr_server {
     mr_host host;
     bool hosting; /* host was initialised, maybe only in part */

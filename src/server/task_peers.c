@@ -5,6 +5,13 @@
  * route waits for the requests that use it, so it is done by a thread that may wait: the host's pool
  * when a session's cluster is dropped or a task has moved, or the thread that ends the host.
  *
+ * When a task has moved (mr_task_peers_found):
+ *
+ *     under the lock   the new address is noted, and the route to the old one is taken out
+ *     mr_watch_named   the incarnation at the old address has ended
+ *     on the pool      incarnation_changed ends what relied on it; then the old route is closed
+ *     then             requests that waited for an address are started on a new route
+ *
  * A request is pending (pending.c) from mr_task_peers_ask until its `done`. If the task's address is
  * unknown, it also waits in unresolved.c.
  *
@@ -182,6 +189,7 @@ void mr_task_peers_ask(mr_task_peers *p, int task, mr_net_request *r)
 {
     mr_route *route;
     mr_bytes none = {0};
+    /* Pending first: an error below ends the request like any other, through pending.c. */
     mr_lock(&p->mu);
     mr_pending_add_locked(p, task, r);
     mr_status *st = mr_task_peers_route_locked(p, task, r, &route);

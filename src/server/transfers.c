@@ -152,6 +152,7 @@ static void forget_step_locked(mr_transfers *t, int64_t step)
     t->all.n = n;
 }
 
+/* A LoggingRequest. */
 typedef struct logging_request {
     bool on, off, clear;
     MR_VEC(int64_t) steps;
@@ -198,6 +199,7 @@ mr_status *mr_transfers_answer(mr_transfers *t, mr_sv request, mr_str *out)
     mr_status *st = parse_logging(request, &q);
     mr_pb_writer_init(&w, out);
     if (!st) {
+        /* `on` is atomic and not under the lock: a transfer that ends right now may or may not be recorded. */
         if (q.on)
             t->on = true;
         if (q.off || (!q.on && q.steps.n == 0))

@@ -18,6 +18,7 @@
 #define FOREVER_NS (INT64_C(1) << 60) /* a timer is always set, so that end_request can always clear it */
 
 typedef struct mr_unresolved_request mr_unresolved_request;
+/* The record of a request; `leaving`, `by` and `next` are under the lock of its cluster. */
 struct mr_unresolved_request {
     mr_net_request *request;
     mr_task_peers *peers;

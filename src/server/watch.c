@@ -41,6 +41,7 @@ typedef struct beat {
     char *trouble;      /* how the last heartbeat failed, or NULL */
 } beat;
 
+/* The watch over the tasks of one cluster. */
 struct mr_watch {
     mr_task_peers *peers; /* whose it is */
     mr_host *host;
@@ -109,6 +110,7 @@ static mr_status *read_incarnation(mr_task_peers *p, int number, mr_bytes *reply
         else
             mr_pb_skip(&r);
     mr_status *st = mr_pb_reader_status(&r, "GetStatusResponse");
+    /* In a cluster that a client brought, tasks have other names than their own, so they cannot be compared. */
     size_t n = strlen(task->name);
     if (!st && d && !p->brought && (strncmp(d->name, task->name, n) != 0 || d->name[n] != '/')) {
         mr_str at = {0};

@@ -63,6 +63,7 @@ void mr_wsession_unref(mr_wsession *s)
     mr_unlock(&w->mu);
     if (!last)
         return;
+    /* Nobody can find the session any more. */
     mr_collective_bind(mr_functions_caller(s->env.functions), NULL);
     mr_session_collective_deinit(&s->collective);
     mr_env_deinit(&s->env);
@@ -309,6 +310,7 @@ static void end_session(mr_worker_service *w, mr_sv handle, mr_status *why)
         return;
     }
     MR_ASSERT(s->worker == w);
+    /* The order: cancel what runs, end what waits, leave the groups of collective ops, then drop the graphs. */
     mr_watch_release(s->peers->watch, s->master);
     mr_cancel_start(s->env.cancel);
     end_steps(w, s, why); /* those whose CleanupGraph has not arrived */
@@ -332,6 +334,7 @@ static void delete_session(void *service, mr_net_call *c, mr_sv body)
     mr_reply(c, st, NULL);
 }
 
+/* A CreateWorkerSessionRequest; views into its body. */
 typedef struct create_request {
     mr_sv handle, master, server_def;
     uint64_t incarnation; /* of the master */
@@ -422,6 +425,7 @@ static mr_status *add_session(mr_worker_service *w, const create_request *q, mr_
     int master = mr_cluster_find_named(&s->peers->cluster, q->master);
     /* In a cluster that was brought, the master's name is valid in this session only, so its address identifies it. */
     mr_sv name = s->peers->brought && master >= 0 ? mr_sv_of(mr_task_peers_task(s->peers, master)->address) : q->master;
+    /* The request itself shows that the master's earlier incarnations have ended. */
     if (name.n && q->incarnation)
         end_orphans(w, name, q->incarnation);
     mr_watch_heard(s->peers->watch, master, q->incarnation);
@@ -626,6 +630,7 @@ out:
     return st;
 }
 
+/* A RegisterGraphRequest; views into its body. created: the master has made a session before. */
 typedef struct register_request {
     mr_sv session, graph_def, config;
     bool created;
@@ -698,6 +703,7 @@ static void register_graph(void *service, mr_net_call *c, mr_sv body)
     mr_reply_str(c, st, &reply);
 }
 
+/* A DeregisterGraphRequest; views into its body. */
 typedef struct deregister_request {
     mr_sv graph, session;
     bool created;

@@ -23,6 +23,7 @@
 #include "server/wire.h"
 #include "server/worker_internal.h"
 
+/* A RunGraphRequest; views into the call's body. */
 typedef struct run_request {
     mr_sv session, graph;
     int64_t step, request;
@@ -123,6 +124,7 @@ typedef struct wfetch {
     mr_status *st;
 } wfetch;
 
+/* A RunGraph that is not answered yet. */
 struct wrun {
     mr_net_call *call;
     mr_worker_service *worker;

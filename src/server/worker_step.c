@@ -631,6 +631,7 @@ static void answer_when_it_comes(mr_worker_service *service, mr_net_call *c, mr_
     mr_refs_take(&a->refs); /* the call's */
     if (!c->net->on_cancel(c, caller_left, a))
         caller_left(a, c);
+    /* Also if the caller has left: the receive ends with the value or with the step, and drops its reference. */
     mr_rendezvous_recv(a->step->rendezvous, &a->w);
 }
 

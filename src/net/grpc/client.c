@@ -12,6 +12,8 @@
 #include "net/message.h"
 #include "net/task_name.h"
 
+/* A request under way. Owned by itself: request_finished frees it. gRPC writes to reply, head, trail, code and details
+ * until then. */
 typedef struct request {
     mr_tag tag; /* first */
     mr_net_request *r;
@@ -25,6 +27,7 @@ typedef struct request {
     grpc_slice details;
 } request;
 
+/* A peer has one channel; gRPC connects and reconnects by itself. */
 struct mr_net_peer {
     char *address;
     grpc_channel *channel;

@@ -190,6 +190,7 @@ static mr_status *load_or_make_key(const char *path, EVP_PKEY **out)
 
 /* ---- certificates ---- */
 
+/* The CA that signs certificates of tasks. */
 typedef struct authority {
     EVP_PKEY *key;
     X509 *certificate;

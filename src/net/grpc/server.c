@@ -35,6 +35,7 @@
 enum { IN_ADVANCE = 32 };
 #define ARRIVAL_NS (60 * INT64_C(1000000000))
 
+/* A call, from the moment it is requested from gRPC. Each mr_tag is that of one operation. */
 typedef struct call {
     mr_net_call pub; /* first */
     mr_tag accepted, read, closed, sent, stop;

@@ -59,6 +59,7 @@ typedef struct node {
     mr_str value;  /* the value then */
 } node;
 
+/* The service. What is not marked is set before the thread starts, or belongs to the thread. */
 struct zk {
     mr_naming naming; /* first */
     mr_naming_spec spec;
