@@ -124,7 +124,7 @@ void mr_local_reply(mr_net_call *c, mr_status *st, mr_bytes *body)
     bool cancelled = k->cancelled;
     mr_unlock(&mr_local_mu);
     if (cancelled && !st)
-        st = mr_error(MR_CANCELLED, "cancelled");
+        st = mr_error(MR_CANCELLED, "%s was cancelled by its caller", c->method);
     send_reply(k->conn, k->id, st, body);
     mr_lock(&mr_local_mu);
     MR_ASSERT(s->n_calls > 0);

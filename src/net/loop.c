@@ -389,7 +389,7 @@ static void loop_start(mr_net_peer *p, mr_net_request *r)
     if (s)
         server_unref(s); /* the call's */
     mr_bytes_deinit(&r->body);
-    end_request(r, mr_error(MR_UNAVAILABLE, "Nobody listens at %s", p->address), NULL);
+    end_request(r, mr_error(MR_UNAVAILABLE, "No server of this process listens at %s", p->address), NULL);
 }
 
 static mr_net net_loop = {"loop",       loop_listen,     loop_stop,  loop_reply, loop_on_cancel,

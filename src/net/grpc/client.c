@@ -66,7 +66,7 @@ static mr_status *explain_failure(mr_status *st)
         return st;
     const char *why = about_keys(text);
     if (!why && strstr(text, "Socket closed"))
-        return mr_status_append(st, " (it hangs up: it wants other keys than ours, or any)");
+        return mr_status_append(st, " (it hangs up: it requires keys, or other keys than ours)");
     if (!why)
         return st;
     mr_status *told = mr_error(MR_UNAUTHENTICATED, "%s (%s)", text, why);
