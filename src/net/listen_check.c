@@ -1,4 +1,4 @@
-/* net/listen_check.c -- why nobody can listen at an address.
+/* net/listen_check.c -- why a task cannot listen at an address.
  *
  * gRPC reports only that it failed. This repeats what gRPC tried, and reads errno. The file is also
  * part of libmillrace-net.so. */

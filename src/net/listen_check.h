@@ -1,4 +1,4 @@
-/* net/listen_check.h -- why nobody can listen at an address. */
+/* net/listen_check.h -- why a task cannot listen at an address. */
 #ifndef MR_NET_LISTEN_CHECK_H
 #define MR_NET_LISTEN_CHECK_H
 
@@ -8,7 +8,7 @@ typedef enum mr_listen_trouble {
     MR_LISTEN_FINE,
     MR_LISTEN_IN_USE,      /* another process has the port */
     MR_LISTEN_NOT_HERE,    /* the address is of another machine */
-    MR_LISTEN_NOT_ALLOWED, /* the port is not for everybody */
+    MR_LISTEN_NOT_ALLOWED, /* this user may not use the port */
     MR_LISTEN_NO_NAME,     /* the name does not resolve */
     MR_LISTEN_OTHER,
 } mr_listen_trouble;

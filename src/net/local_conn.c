@@ -1,8 +1,8 @@
 /* net/local_conn.c -- connections of the local transport: their lifetime, and what they read.
  *
  * States: HELLO until both sides have proved that they know the token, OPEN, DEAD. The descriptor is
- * closed under the lock when the state becomes DEAD, so whoever holds the lock and sees another state
- * may write to it. The memory is freed with the last reference: the transport's thread has one while
+ * closed under the lock when the state becomes DEAD, so a thread that holds the lock and sees another
+ * state may write to it. The memory is freed with the last reference: the transport's thread has one while
  * the connection is not dead, and each call being answered and each loan of shared memory has another.
  *
  *     timer         set                                      when it fires

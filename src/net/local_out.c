@@ -1,7 +1,7 @@
 /* net/local_out.c -- connections of the local transport: what they write.
  *
- * Frames wait in a queue; a frame owns its body until its last byte is sent. Whoever has queued a
- * frame writes as many frames as the socket takes, many with one call. What remains is written when
+ * Frames wait in a queue; a frame owns its body until its last byte is sent. The thread that has
+ * queued a frame writes as many frames as the socket takes, many with one call. What remains is written when
  * the socket has room again. A frame with a descriptor starts a new call to sendmsg: descriptors
  * travel with the first byte.
  *
@@ -114,8 +114,8 @@ static mr_segment *get_segment(mr_conn *c, size_t n)
     return NULL;
 }
 
-/* Copies the large pieces into the segment and drops them; the others stay in the body. `parts` tells
- * the receiver where each piece is. */
+/* Copies the large pieces into the segment and drops them; the others stay in the body. `parts` lists
+ * where each piece is, for the receiver. */
 static void share_pieces(mr_bytes *body, mr_segment *s, uint8_t *parts)
 {
     mr_bytes rest = {0};

@@ -365,8 +365,8 @@ static bool is_in_use(const struct sockaddr_un *a)
     return used;
 }
 
-/* Binds under a temporary name and renames it when the socket listens, so whoever finds the path is
- * answered. If the path is too long for that, it is bound directly, which is less safe against two
+/* Binds under a temporary name and renames it when the socket listens, so a client that finds the
+ * path is answered. If the path is too long for that, it is bound directly, which is less safe against two
  * servers that start at once. */
 static mr_status *bind_and_listen(mr_net_server *s, const struct sockaddr_un *a)
 {
@@ -390,7 +390,7 @@ static mr_status *bind_and_listen(mr_net_server *s, const struct sockaddr_un *a)
     return NULL;
 }
 
-/* Opens the socket. A path at which somebody listens, or which is not a socket, is left alone. */
+/* Opens the socket. A path at which a server listens, or which is not a socket, is left alone. */
 static mr_status *open_socket(mr_net_server *s)
 {
     struct sockaddr_un a;

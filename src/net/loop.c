@@ -20,7 +20,7 @@
 typedef struct loop_call {
     mr_net_call base; /* first */
     mr_net_server *server;
-    mr_net_request *request; /* NULL once somebody ends it; under the server's lock */
+    mr_net_request *request; /* NULL once a thread ends it; under the server's lock */
     char *method;
     bool in_callback;       /* base.cancelled runs, in this thread: */
     pthread_t callback_thread;

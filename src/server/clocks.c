@@ -22,7 +22,7 @@
 #include "server/host.h"
 
 enum { QUESTIONS = 6 };
-#define QUESTION_NS INT64_C(1000000000) /* a task that takes longer tells nothing about its clock */
+#define QUESTION_NS INT64_C(1000000000) /* a slower answer would say little about the clock */
 
 typedef struct measurement measurement;
 

@@ -26,7 +26,7 @@
 
 /* Another member's call for a piece. */
 typedef struct fetcher {
-    mr_refs refs; /* one for the handler of the call, one for whoever answers it */
+    mr_refs refs; /* one for the handler of the call, one for the thread that answers it */
     mr_collectives *all;
     mr_net_call *call;
     char *box; /* text of the exchange */
@@ -217,7 +217,7 @@ static mr_status *encode_offer(mr_tensor *t, int64_t at, int64_t bytes, mr_bytes
     return st;
 }
 
-/* Sends the answers and drops the reference of whoever answers. */
+/* Sends the answers and drops the references for it. */
 static void send_deliveries(deliveries *all)
 {
     for (int i = 0; i < all->n; i++) {

@@ -2,7 +2,7 @@
  * them.
  *
  * A group here is one formation of it, a communicator. A broken one stays in the table until the next
- * one of its key replaces it: its communicator tells the leader which formation is of no use any more.
+ * one of its key replaces it: with its communicator the leader is asked for another formation.
  *
  * A communicator breaks in one of two ways. If a member failed, everything in it ends. If a member
  * left after it had finished what it had begun (`left`), only what needs that member ends, and the
@@ -234,8 +234,8 @@ static mr_exchange *take_exchange(mr_collectives *c, const mr_cgroup *g, bool le
     return x;
 }
 
-/* A group breaks once; one that was only left may still break for everybody. Whoever waits for data of
- * a member that has left is told by that member, which answers nobody any more. */
+/* A group breaks once; one that was only left may still break completely. Members that wait for data of
+ * a member that has left are told by that member, which refuses all fetches. */
 void mr_cgroup_break(mr_collectives *c, mr_cgroup *g, const mr_status *why, mr_break how)
 {
     MR_ASSERT(why);

@@ -12,7 +12,7 @@
  * before and one after these.
  *
  * One thread at a time works on a flow: the one that has set `busy` under the lock. It stops when a
- * step's data is missing, and whoever brings the data continues. A step may overwrite data that was
+ * step's data is missing, and the thread that brings the data continues. A step may overwrite data that was
  * offered before, because it has been read by then: a result comes from the member to which the values
  * went that it was computed from. */
 #include "base/memory.h"
@@ -117,7 +117,7 @@ static mr_status *take_step(mr_xflow *f)
 
 /* ---- the steps in order ---- */
 
-/* Whether the current step's data has arrived. False: the flow now belongs to whoever brings the data,
+/* Whether the current step's data has arrived. False: the flow now belongs to the thread that brings the data,
  * and must not be touched. */
 static bool may_take(mr_xflow *f)
 {

@@ -38,7 +38,7 @@ static int64_t key_of(int slot, int64_t generation)
 
 /* A JoinCollective that waits. */
 typedef struct joiner {
-    mr_refs refs; /* one for the handler of the call, one for whoever answers it */
+    mr_refs refs; /* one for the handler of the call, one for the thread that answers it */
     mr_collectives *all;
     mr_net_call *call;
     int slot;
@@ -58,7 +58,7 @@ static void mark_locked(mr_elastic_answers *all)
         ((joiner *)all->p[i].caller)->answered = true;
 }
 
-/* Sends the answers and drops the reference of whoever answers. */
+/* Sends the answers and drops the references for it. */
 static void reply_all(mr_elastic_answers *all)
 {
     for (int i = 0; i < all->n; i++) {

@@ -15,7 +15,7 @@
 
 /* A CompleteGroup or CompleteInstance that is not answered yet; dist/groups knows it by its address. */
 typedef struct waiting_call {
-    mr_refs refs; /* one for the handler of the call, one for whoever answers it */
+    mr_refs refs; /* one for the handler of the call, one for the thread that answers it */
     mr_collectives *all;
     mr_net_call *call;
     bool answered; /* under the lock */
@@ -120,7 +120,7 @@ static void write_locked(mr_group_answers *all, answers *out)
     mr_vec_deinit(all);
 }
 
-/* Sends the replies without the lock and drops the reference of whoever answers. */
+/* Sends the replies without the lock and drops the references for it. */
 static void reply_all(answers *all)
 {
     for (int i = 0; i < all->n; i++) {

@@ -3,7 +3,7 @@
  * A reduction is cut into one section per member, and sections into chunks, each of which is reduced
  * separately. Among few members, the owner of a section fetches it from all others (RAW) and merges in
  * the order of ranks, and all fetch the result from it (FINAL): two hops, whatever their number. A
- * tiny tensor is fetched whole by everybody from everybody: one hop, and merged in the same order.
+ * tiny tensor is fetched whole by every member from every other: one hop, and merged in the same order.
  *
  * Among many members, large tensors go around a ring: a section starts behind its owner, each member
  * adds its values, and from the owner the result goes around once more. So each member talks only to
@@ -140,7 +140,7 @@ static mr_status *merge_one(mr_xpiece *p, bool last)
     return st;
 }
 
-/* Merges a piece for which everything has arrived, and offers the result to whoever needs it. The
+/* Merges a piece for which everything has arrived, and offers the result to the members that need it. The
  * exchange waits for it (mr_x_merge_soon). */
 static void merge_piece(mr_task *t)
 {
@@ -206,7 +206,7 @@ static mr_status *piece_init(mr_exchange *x, mr_xpiece *p, mr_xname name, int64_
     return p->got ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a piece of a reduction");
 }
 
-/* Everybody fetches everything. */
+/* Every member fetches the whole tensor from every other. */
 static mr_status *reduce_tiny(mr_exchange *x)
 {
     mr_xname whole = {MR_X_RAW, 0, 0};

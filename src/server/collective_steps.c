@@ -1,16 +1,16 @@
 /* server/collective_steps.c -- ids of steps that several masters run together: GetStepSequence.
  *
  * Masters whose clients run the same graph with the same key
- * (RunOptions.experimental.collective_graph_key) give its steps the same ids, because TensorFlow tells
- * the buffers of collectives apart by them. The leader invents the first id of a key. Each task asks
+ * (RunOptions.experimental.collective_graph_key) give its steps the same ids, because TensorFlow
+ * identifies the buffers of collectives by them. The leader invents the first id of a key. Each task asks
  * once, counts by itself, and asks again when it has lost count.
  *
  *     master of worker 0                  leader               master of worker 1
  *     GetStepSequence(key 7) ----------> 7: id 500 <---------- GetStepSequence(key 7)
  *     step 500, then 501, 502, ...                             step 500, then 501, 502, ...
  *
- * The leader keeps the id it has given out. It runs no step of its own for that key, unless it is one of
- * the masters; then it counts like the others. */
+ * The leader keeps the id it has given out. If it is itself one of the masters, it counts like the
+ * others. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "dist/recent.h"

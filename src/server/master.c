@@ -1,7 +1,7 @@
 /* server/master.c -- the master service: sessions of clients.
  *
- * The master's table has one reference to each session from the answer of CreateSession until somebody
- * closes it. Calls enter a session before they use it and leave it afterwards; a closed session ends
+ * The master's table has one reference to each session from the answer of CreateSession until it is
+ * closed. Calls enter a session before they use it and leave it afterwards; a closed session ends
  * when the last of them has left (mr_msession_leave). Its memory lives a little longer, until the last
  * reference is dropped; mr_master_free waits for that. */
 #include "server/master.h"

@@ -334,8 +334,8 @@ static void log_missing(creation *c, mr_str *names, int n, double seconds)
 }
 
 /* The timer: logs which tasks are missing and sets itself again. It holds a reference to the creation
- * while it is set, which is dropped by whoever finds the creation answered: this function or
- * stop_telling. */
+ * while it is set, which is dropped by the function that finds the creation answered: this
+ * one or stop_telling. */
 static void tell_missing(mr_timer *t)
 {
     creation *c = (creation *)((char *)t - offsetof(creation, timer));

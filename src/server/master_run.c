@@ -16,7 +16,7 @@
  *
  * References: the step has one until it is answered (mr_master_run_answer drops it), and one for each call
  * and timer under way. It is in its session's list of steps from mr_master_run_begin until it is answered,
- * so that whoever closes the session or loses a task can find it. Each call to the session
+ * so that a thread that closes the session or loses a task can find it. Each call to the session
  * (mr_master_run_enter) is matched by one mr_msession_leave in mr_master_run_answer. */
 #include "base/clock.h"
 #include "base/memory.h"
@@ -182,7 +182,7 @@ void mr_master_run_answer(mr_master_run *t, mr_status *st)
     mr_msession_unref(s);
 }
 
-/* ---- doing what dist/master_step tells ---- */
+/* ---- carrying out what dist/master_step decides ---- */
 
 static void part_ran(mr_net_request *r, mr_status *st, mr_bytes *reply);
 

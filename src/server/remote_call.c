@@ -81,7 +81,7 @@ static mr_status *find_device(const mr_remote_calls *c, mr_sv name, const mr_rem
     return mr_invalid("The session has no device '%.*s' to run a function on", MR_SV_ARG(name));
 }
 
-/* ---- life ---- */
+/* ---- references, the list and the end of a call ---- */
 
 /* The call has finished. Its session may be freed with it. */
 static void call_unref(mr_wcall *c)

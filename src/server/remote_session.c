@@ -603,7 +603,7 @@ static mr_status *remote_partial_setup(mr_session *base, const mr_run_args *a, c
     return st;
 }
 
-/* Like a run, but the handle tells the master which step the values belong to. */
+/* Like a run, but the handle names the step that the values belong to. */
 static mr_status *remote_partial_run(mr_session *base, const char *handle, const mr_run_args *a,
                                      const mr_run_options *o)
 {

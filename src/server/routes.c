@@ -125,7 +125,7 @@ static bool shm_is(const char *value)
     return mode && strcmp(mode, value) == 0;
 }
 
-/* Checks that only this user can enter the folder: one that somebody else made, or a link, could lead
+/* Checks that only this user can enter the folder: one that another user made, or a link, could lead
  * to another user's socket. make: create it if it does not exist; otherwise a missing folder is fine. */
 static mr_status *check_folder(bool make)
 {

@@ -28,7 +28,7 @@
 #include "server/pending.h"
 #include "server/watch.h"
 
-/* ---- life ---- */
+/* ---- making and closing ---- */
 
 /* Closes a route that nobody can find any more. A thread that found it before is about to start a
  * request (`starting`), which takes only a moment. */

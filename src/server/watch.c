@@ -288,7 +288,7 @@ void mr_watch_release(mr_watch *w, int task)
     mr_unlock(&w->mu);
 }
 
-/* A message other than a heartbeat's answer: -1 stands for the time of a question, since there was none. */
+/* A message other than a heartbeat's answer: the time of the question is -1, since there was none. */
 void mr_watch_heard(mr_watch *w, int task, uint64_t incarnation)
 {
     mr_member_events events = {0};
@@ -390,7 +390,7 @@ void mr_watch_describe(mr_watch *w, int task, mr_str *out)
     mr_unlock(&w->mu);
 }
 
-/* ---- life ---- */
+/* ---- making and freeing ---- */
 
 /* No task is held at first, so no heartbeat is sent. */
 mr_watch *mr_watch_new(mr_task_peers *p)

@@ -53,7 +53,7 @@ static bool cut_head(mr_wire *w, const mr_tensor *t, cut_tensor *c)
     return w->st == NULL;
 }
 
-/* Writes the tensor as a field. A large content becomes a piece of its own. */
+/* Writes the tensor as a field. A large content becomes a separate piece. */
 static void put_cut(mr_wire *w, uint32_t field, const mr_tensor *t, cut_tensor *c)
 {
     mr_pb_put_header(&w->pb, field, c->head.n + c->content.n);

@@ -42,7 +42,7 @@ static mr_cond changed = {PTHREAD_COND_INITIALIZER}; /* a request of a closing p
 
 /* ---- ending ---- */
 
-/* What gRPC's text about a failed connection means for whoever has to fix it; NULL: it is not about
+/* What gRPC's text about a failed connection means for the user; NULL: it is not about
  * keys. */
 static const char *about_keys(const char *text)
 {
@@ -270,7 +270,7 @@ out:
 }
 
 /* Cancels the open requests and waits until they have ended. The calls are cancelled outside the lock, each with a
- * reference of its own, because a request may end meanwhile. */
+ * separate reference, because a request may end meanwhile. */
 void mr_grpc_disconnect(mr_net_peer *p)
 {
     if (!p)

@@ -111,7 +111,7 @@ static grpc_call *detach_locked(mr_net_server *s, call *k) MR_REQUIRES(s->mu)
     return g;
 }
 
-/* The last reference is dropped under the lock, so that whoever finds the call in the list can take
+/* The last reference is dropped under the lock, so that a thread that finds the call in the list can take
  * one. */
 static void call_unref(call *k)
 {

@@ -39,7 +39,7 @@
 
 #define MS INT64_C(1000000)
 #define RETRY_NS (300 * MS)      /* after a question that failed */
-#define RESOLVE_NS (3000 * MS)   /* after a name that nobody knows */
+#define RESOLVE_NS (3000 * MS)   /* after a name that did not resolve */
 #define PROBE_MS 1000            /* for a connection, to see why there is none */
 
 enum { DEFAULT_TELL_MS = 10000, DEFAULT_DEADLINE_MS = 60000, LOOK_MS = 1000 };
@@ -148,7 +148,7 @@ static bool is_passing(int rc)
            rc == ZSESSIONMOVED || rc == ZCLOSING;
 }
 
-/* Whether somebody listens at an address: 0 or errno. */
+/* Whether a server listens at an address: 0 or errno. */
 static int try_connect(const struct addrinfo *a)
 {
     int err = 0;
