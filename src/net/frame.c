@@ -275,6 +275,7 @@ static mr_status *collect_body(mr_frame_reader *r, mr_bytes *out)
             mr_bytes_add(out, block_piece(r->block, 0, r->block->bytes));
         return NULL;
     }
+    /* The segment returns to the sender when all pieces of the loan are dropped. */
     mr_loan *l;
     MR_TRY(mr_loan_begin(r->table, r->head.segment, &l));
     mr_status *st = add_parts(r, l, out);

@@ -2,7 +2,10 @@
  *
  * Each side sends a random nonce and proves that it knows the token with a keyed hash of both nonces.
  * The server proves first, so a client never proves anything to a process that does not know the
- * token. The token itself is not sent. */
+ * token. The token itself is not sent.
+ *
+ * The token has 32 bytes. SipHash takes a key of 16 bytes and returns 8, so a proof consists of two hashes
+ * of the same text, one with each half of the token. */
 #include "net/hello.h"
 
 #include <endian.h>

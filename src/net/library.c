@@ -87,6 +87,7 @@ static mr_status *read_token(mr_net *grpc)
         return NULL;
     mr_status *st = mr_net_token_load(getenv("MILLRACE_TLS_DIR"), &token);
     MR_ASSERT(st || 2 * token.n < sizeof(grpc->token));
+    /* As hexadecimal digits, because gRPC's metadata are text; the last byte of grpc->token stays 0. */
     for (size_t i = 0; !st && i < 2 * token.n; i++)
         grpc->token[i] = digits[(unsigned char)token.p[i / 2] >> (i % 2 ? 0 : 4) & 15];
     mr_str_deinit(&token);

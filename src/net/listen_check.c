@@ -76,6 +76,7 @@ static mr_status *try_all(const char *address, const char *host, const char *por
         mr_free(why);
         return st;
     }
+    /* The first error is kept, unless a later address succeeds or is in use. */
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
         int one = try_one(a);
         if (one == 0 || !err || one == EADDRINUSE)

@@ -221,6 +221,7 @@ static void watch_pace(mr_conn *c)
 static void look_at_pace(mr_local_timer *t)
 {
     mr_conn *c = (mr_conn *)((char *)t - offsetof(mr_conn, slow_timer));
+    /* settle_locked stops reading from a client that leaves too many replies unread. */
     mr_lock(&c->mu);
     bool reading = c->events & EPOLLIN;
     mr_unlock(&c->mu);

@@ -300,6 +300,7 @@ static int spin_for_events(struct epoll_event *events)
 {
     int64_t now = mr_now_ns(), until = now + SPIN_NS, before;
     bool crowded = false;
+    /* `asleep` is false meanwhile, so threads that post orders do not write to wake_fd. */
     do {
         int n = epoll_wait(io.epoll_fd, events, MAX_EVENTS, 0);
         if (n != 0 || has_orders()) {
@@ -342,6 +343,7 @@ static int sleep_for_events(struct epoll_event *events)
     int ms = prepare_sleep();
     int64_t began = mr_now_ns();
     int n = epoll_wait(io.epoll_fd, events, MAX_EVENTS, ms);
+    /* After a short sleep the next event is probably near, too. */
     int64_t now = mr_now_ns();
     io.spinning = io.may_spin && now - began < SOON_NS && now >= io.no_spin_until_ns;
     mr_lock(&mr_local_mu);

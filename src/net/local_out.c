@@ -389,6 +389,7 @@ static void advance_queue_locked(mr_conn *c, size_t n, mr_out_frame ***sent) MR_
  * from either. */
 static void settle_locked(mr_conn *c) MR_REQUIRES(c->mu)
 {
+    /* Only a server pauses: if both ends did, neither would read what the other waits to write. */
     bool pause = c->end->accepts && c->queued_bytes > MR_CONN_MAX_QUEUED;
     uint32_t events = (pause ? 0u : (uint32_t)EPOLLIN) | (c->queue ? (uint32_t)EPOLLOUT : 0u);
     if (events != c->events)

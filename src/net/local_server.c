@@ -372,6 +372,7 @@ static mr_status *bind_and_listen(mr_net_server *s, const struct sockaddr_un *a)
 {
     struct sockaddr_un aside = *a;
     struct stat st;
+    /* A random name, so that two servers that start at once do not use the same one. */
     char *temp = mr_printf("%s.%llx", s->path, (unsigned long long)(mr_random64() & 0xffffff));
     mr_status *bad = mr_local_address(temp, &aside);
     if (bad)

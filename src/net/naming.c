@@ -130,6 +130,7 @@ static bool add_server(mr_sv server, mr_str *out)
 /* A path has segments of letters, digits, dots, dashes and underscores; "." and ".." are not allowed. */
 static bool path_ok(mr_sv path)
 {
+    /* `from` is the position of the last slash, `dots` the number of dots since then. */
     size_t dots = 0, from = 0;
     bool ok = path.n >= 2 && path.n <= MAX_PATH && path.p[0] == '/';
     for (size_t i = 1; ok && i <= path.n; i++) {

@@ -211,6 +211,7 @@ void mr_exchange_set_timer(mr_exchange *x) { set_timer(x, patience_of(x, false))
  * group. The members are checked after the watch has begun, so a loss is noticed by one or the other. */
 static void with_group(mr_exchange *x, mr_cgroup *g)
 {
+    /* The shorter limit of the search is over. If the timer cannot be cleared, it has fired, and the exchange fails. */
     if (patience_of(x, true) != patience_of(x, false) && mr_timers_clear(x->all->worker->host->timers, &x->timer))
         set_timer(x, patience_of(x, true));
     mr_lock(&x->all->mu);

@@ -175,6 +175,7 @@ void mr_dispatch(mr_host *h, const mr_method *methods, int n, const char *prefix
     mr_sv body;
     MR_ASSERT(strncmp(c->method, prefix, strlen(prefix)) == 0);
     const char *name = c->method + strlen(prefix);
+    /* Joining the pieces of a large body may fail for want of memory. */
     mr_status *st = mr_bytes_flat(&c->body, &body);
     for (int i = 0; !st && i < n; i++)
         if (strcmp(methods[i].name, name) == 0) {

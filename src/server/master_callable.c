@@ -104,6 +104,7 @@ static mr_status *add_callable(mr_msession *s, mr_sv options, int64_t *handle)
         mr_mcallable_unref(k);
         return st;
     }
+    /* Numbers are not used again, so a released callable is not confused with a new one. */
     char text[24];
     mr_lock(&s->mu);
     *handle = s->next_callable++;

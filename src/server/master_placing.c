@@ -38,6 +38,7 @@ static void forget_programs_locked(mr_msession *s) MR_REQUIRES(s->mu)
  * again. Steps that run keep theirs. */
 void mr_msession_place_anew(mr_msession *s)
 {
+    /* Under both locks, so that no program with the old placement is added meanwhile. */
     mr_lock(&s->making);
     mr_placing_forget(s->graph, &s->placements);
     mr_lock(&s->mu);

@@ -91,6 +91,7 @@ static void request_told(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_status_free(st);
     mr_lock(&o->mu);
     MR_ASSERT(!e->waits);
+    /* ns < 0: the task has answered, or the error does not pass, or there were too many tries. */
     bool over = ns < 0 || o->hurried;
     if (over) {
         unlink_locked(o, e);

@@ -277,6 +277,7 @@ static mr_status *open_port(mr_listeners *d, const mr_net_listen *o, mr_sv host,
 static mr_status *open_socket(mr_listeners *d, mr_net_listen *o, int port)
 {
     int unused;
+    /* Without gRPC the socket is the only way to reach this task, so it is opened even with MILLRACE_SHM=off. */
     if (shm_is("off") && d->n)
         return NULL;
     char *path = socket_path(port);

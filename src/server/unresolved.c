@@ -132,6 +132,8 @@ static mr_unresolved_request *take_ready(mr_task_peers *p, int task, mr_status *
 {
     mr_lock(&p->mu);
     mr_unresolved_request *q = p->unresolved;
+    /* A request can end if its address is known, if the service is unreachable, or if it does not wait for its task and
+     * the service has reported on the task. */
     bool known = p->closed || mr_book_address(&p->book, task), told = p->book.tasks[task].told;
     while (q && (q->leaving || q->task != task || !(known || p->unreachable || (told && !q->request->wait_for_ready))))
         q = q->next;

@@ -315,6 +315,7 @@ static mr_status *decode_large(mr_bytes *b, const large *l, mr_allocator *a, mr_
     if ((uint64_t)elements > l->n / mr_dtype_size(type) || (size_t)elements * mr_dtype_size(type) != l->n)
         return mr_invalid("TensorProto: tensor_content has %zu bytes, which does not fit %lld elements of %s", l->n,
                           (long long)elements, mr_dtype_name(type));
+    /* The piece is exactly the contents if the sender was one of ours; kernels expect tensors to be aligned. */
     const mr_piece *last = &b->pieces.p[b->pieces.n - 1];
     if (type != MR_BOOL && last->n == l->n && (uintptr_t)last->data % 64 == 0)
         return adopt_last(b, type, rank, dims, t);

@@ -52,16 +52,20 @@ static void add_common(mr_grpc_args *a, size_t max_message)
 void mr_grpc_client_args(mr_grpc_args *a, size_t max_message, bool tls, const char *host)
 {
     add_common(a, max_message);
+    /* Pings find a lost host while calls wait for it; an idle connection is not probed. */
     add_int(a, GRPC_ARG_KEEPALIVE_TIME_MS, tls ? PING_MS : PLAIN_PING_MS);
     add_int(a, GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 0);
+    /* A task that restarts is reached again within about a second. */
     add_int(a, GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
     add_int(a, GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
     add_int(a, GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
     add_int(a, GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
     add_int(a, GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1); /* no connection is shared between peers */
+    /* Neither the environment nor DNS may change how tasks of a cluster are reached. */
     add_int(a, GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     add_int(a, GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
     add_int(a, GRPC_ARG_ENABLE_RETRIES, 0);
+    /* The certificate must name the task, not the host it happens to run on. */
     if (tls)
         add_text(a, GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, host);
 }

@@ -409,6 +409,7 @@ mr_status *mr_grpc_make_keys(const char *folder, const char *const *names, const
         if (!mr_task_name_encode(names[i], &task) || strcmp(names[i], "ca") == 0)
             MR_GO(mr_invalid("'%s' is not the name of a task, such as ps/0", names[i]));
     MR_GO(mr_dir_make(folder));
+    /* Without names the caller wants the CA itself, so it is opened in any case. */
     if (all_there(folder, names, n) && n > 0)
         goto out;
     MR_GO(open_authority(folder, days, &ca));

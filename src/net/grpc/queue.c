@@ -51,6 +51,7 @@ static void run_queue(void *arg)
         grpc_event e = grpc_completion_queue_next(q->cq, until, NULL);
         if (e.type == GRPC_QUEUE_SHUTDOWN)
             return;
+        /* Also checked after an event: a busy queue would otherwise never time out. */
         if (q->tick && mr_now_ns() >= tick_ns) {
             q->tick(q->arg);
             tick_ns = mr_now_ns() + q->every_ns;

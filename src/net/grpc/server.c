@@ -339,6 +339,7 @@ static void read_done(mr_tag *t, bool ok)
     grpc_byte_buffer *request = k->request;
     k->request = NULL;
     mr_status *st = NULL;
+    /* The body refers to gRPC's memory; nothing is copied. */
     if (!ok || !request)
         st = mr_invalid("%s: the call ended before its request had arrived", k->pub.method);
     else
@@ -652,6 +653,7 @@ static void cancel_all(mr_net_server *s)
     s->n_telling = calls.n;
     mr_unlock(&s->mu);
     end_late_calls(s);
+    /* Callbacks run in the server's thread only, so that they cannot overlap with those of call_closed. */
     for (int i = 0; i < calls.n; i++) {
         call *k = calls.p[i];
         k->stop.fn = stop_call;

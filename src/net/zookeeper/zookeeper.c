@@ -294,6 +294,7 @@ static bool look_at_node(zk *z, node *n)
     mr_str value = {0};
     bool there;
     int rc = read_node(n, &there, &stat, &value);
+    /* After a reconnection everything is read again, so most of it is not new. */
     bool same = n->told && there == n->is_there && mr_sv_eq(mr_str_view(&value), mr_str_view(&n->value));
     bool news = rc == ZOK && !same;
     if (rc != ZOK && !is_passing(rc))
@@ -375,6 +376,7 @@ static int try_to_enter(zk *z, node *own, mr_sv value)
         rc = make_room(z, own, &mine);
         if (rc != ZOK || mine || z->replaced)
             return rc;
+        /* Ephemeral: the server removes the node when our session ends. */
         rc = zoo_create(z->handle, own->path, value.p, (int)value.n, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL, NULL, 0);
         if (rc == ZNONODE)
             rc = make_folders(z, own->path);
