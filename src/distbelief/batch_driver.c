@@ -46,7 +46,7 @@ struct mr_batch_driver {
 /* ---- orders ---- */
 
 /* Sends a partition to a worker. If memory is out, nothing happens, and the next tick tries again. */
-static void order(mr_batch_driver *d, hired *h, int part)
+static void send_order(mr_batch_driver *d, hired *h, int part)
 {
     MR_ASSERT(h->partition < 0 && d->parts[part] == FREE);
     MR_ASSERT(d->iteration > 0);
@@ -78,14 +78,14 @@ static void give_out(mr_batch_driver *d)
         while (next < d->o.partitions && d->parts[next] != FREE)
             next++;
         if (next < d->o.partitions && d->workers.p[i].partition < 0)
-            order(d, &d->workers.p[i], next);
+            send_order(d, &d->workers.p[i], next);
     }
 }
 
 /* ---- turns of the work session ---- */
 
 /* Extends the deadline and wakes the driver's thread. */
-static void heard(mr_batch_driver *d)
+static void note_message(mr_batch_driver *d)
 {
     mr_lock(&d->mu);
     d->heard_ns = mr_now_ns();
@@ -94,7 +94,7 @@ static void heard(mr_batch_driver *d)
 }
 
 /* A worker joins. Its hello is the number of its parameters, which must be the driver's. */
-static mr_status *joined(void *arg, int64_t worker, mr_sv hello)
+static mr_status *worker_joined(void *arg, int64_t worker, mr_sv hello)
 {
     mr_batch_driver *d = arg;
     int64_t n;
@@ -106,7 +106,7 @@ static mr_status *joined(void *arg, int64_t worker, mr_sv hello)
                           (long long)n);
     mr_vec_push(&d->workers, (hired){.id = worker, .partition = -1});
     give_out(d);
-    heard(d);
+    note_message(d);
     return NULL;
 }
 
@@ -156,7 +156,7 @@ static void add_result(mr_batch_driver *d, const result *r)
 }
 
 /* NULL if the worker has left. */
-static hired *find(mr_batch_driver *d, int64_t worker)
+static hired *find_worker(mr_batch_driver *d, int64_t worker)
 {
     for (int i = 0; i < d->workers.n; i++)
         if (d->workers.p[i].id == worker)
@@ -166,10 +166,10 @@ static hired *find(mr_batch_driver *d, int64_t worker)
 
 /* Handles a result. An invalid one frees its partition, to be computed again. A result of an earlier
  * iteration is ignored. */
-static void said(void *arg, int64_t worker, mr_sv bytes)
+static void worker_reported(void *arg, int64_t worker, mr_sv bytes)
 {
     mr_batch_driver *d = arg;
-    hired *h = find(d, worker);
+    hired *h = find_worker(d, worker);
     result r;
     if (!h || h->partition < 0)
         return;
@@ -184,14 +184,14 @@ static void said(void *arg, int64_t worker, mr_sv bytes)
     }
     mr_status_free(st);
     give_out(d);
-    heard(d);
+    note_message(d);
 }
 
 /* A worker is lost: its partition is given to another one. */
-static void lost(void *arg, int64_t worker)
+static void worker_lost(void *arg, int64_t worker)
 {
     mr_batch_driver *d = arg;
-    hired *h = find(d, worker);
+    hired *h = find_worker(d, worker);
     if (!h)
         return;
     if (h->partition >= 0 && h->iteration == d->iteration)
@@ -203,12 +203,12 @@ static void lost(void *arg, int64_t worker)
     give_out(d);
 }
 
-static void tick(void *arg) { give_out(arg); }
+static void retry_orders(void *arg) { give_out(arg); }
 
 /* ---- iterations ---- */
 
 /* Begins an iteration: all partitions are free. In a turn. */
-static void begin(void *arg)
+static void begin_iteration(void *arg)
 {
     mr_batch_driver *d = arg;
     mr_lock(&d->mu);
@@ -223,7 +223,7 @@ static void begin(void *arg)
 }
 
 /* In a turn: from now on reports are ignored until the next iteration. */
-static void end(void *arg) { ((mr_batch_driver *)arg)->iteration = 0; }
+static void end_iteration(void *arg) { ((mr_batch_driver *)arg)->iteration = 0; }
 
 /* Waits until all partitions are counted. The deadline is extended whenever a worker reports. */
 static mr_status *wait_for_all(mr_batch_driver *d)
@@ -246,9 +246,9 @@ static mr_status *wait_for_all(mr_batch_driver *d)
 /* One iteration and its step. With determinism the gradients are added in the order of partitions. */
 mr_status *mr_batch_driver_step(mr_batch_driver *d, double *loss)
 {
-    mr_coordinator_service_turn(d->service, begin, d);
+    mr_coordinator_service_turn(d->service, begin_iteration, d);
     mr_status *st = wait_for_all(d);
-    mr_coordinator_service_turn(d->service, end, d);
+    mr_coordinator_service_turn(d->service, end_iteration, d);
     if (st)
         return st;
     float by = d->o.rate / (float)d->o.partitions;
@@ -266,7 +266,7 @@ mr_status *mr_batch_driver_step(mr_batch_driver *d, double *loss)
 /* ---- beginning and end ---- */
 
 /* Allocates the vectors. In deterministic mode the gradients of all partitions are kept, to be added in order. */
-static mr_status *reserve(mr_batch_driver *d, size_t bytes, size_t kept_bytes)
+static mr_status *allocate_vectors(mr_batch_driver *d, size_t bytes, size_t kept_bytes)
 {
     d->w = mr_try_alloc(bytes);
     d->sum = mr_try_alloc(bytes);
@@ -293,12 +293,13 @@ mr_status *mr_batch_driver_new(const mr_batch_driver_options *o, const float *pa
     mr_cond_init(&d->changed);
     d->parts = mr_new_array(part_state, o->partitions);
     d->losses = mr_new_array(double, o->partitions);
-    mr_status *st = reserve(d, bytes, kept_bytes);
+    mr_status *st = allocate_vectors(d, bytes, kept_bytes);
     if (!st)
         memcpy(d->w, parameters, bytes);
     if (!st)
-        st = mr_coordinator_service_open(&(mr_coordinator_service_rules){o->address, d, joined, said, lost, tick},
-                                         &d->service);
+        st = mr_coordinator_service_open(
+            &(mr_coordinator_service_rules){o->address, d, worker_joined, worker_reported, worker_lost, retry_orders},
+            &d->service);
     if (st)
         mr_batch_driver_free(d);
     else
@@ -387,7 +388,7 @@ typedef struct bench { /* the buffers of a worker; reused for each task */
 } bench;
 
 /* Installs the parameters, runs one partition and writes the report. */
-static mr_status *compute(bench *b, const task *t, mr_bytes *report)
+static mr_status *compute_partition(bench *b, const task *t, mr_bytes *report)
 {
     const mr_mirror *m = b->w->mirror;
     float loss = 0;
@@ -409,7 +410,7 @@ static mr_status *compute(bench *b, const task *t, mr_bytes *report)
 }
 
 /* Asks for orders and carries them out until an error. */
-static mr_status *work(bench *b, mr_coordinator_client *h)
+static mr_status *carry_out_orders(bench *b, mr_coordinator_client *h)
 {
     mr_bytes report = {0};
     for (;;) {
@@ -422,7 +423,7 @@ static mr_status *work(bench *b, mr_coordinator_client *h)
         if (!st)
             st = read_task(flat, b->w->mirror->n, &t);
         if (!st)
-            st = compute(b, &t, &report);
+            st = compute_partition(b, &t, &report);
         mr_bytes_deinit(&bytes);
         MR_TRY(st);
     }
@@ -441,7 +442,7 @@ mr_status *mr_batch_worker_run(const mr_batch_worker *w)
     if (!st)
         st = mr_coordinator_client_join(&(mr_coordinator_client_rules){w->driver, hello, 60000}, &h);
     if (!st)
-        st = work(&b, h);
+        st = carry_out_orders(&b, h);
     if (mr_status_code(st) == MR_UNAVAILABLE) {
         mr_status_free(st);
         st = NULL;

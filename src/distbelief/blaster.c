@@ -31,13 +31,13 @@ struct mr_blaster {
 };
 
 /* Finds or makes the table of a vector of this job. */
-static mr_status *table(mr_blaster *b, const mr_blaster_work *w, const char *vector, int number, int *out)
+static mr_status *find_table(mr_blaster *b, const mr_blaster_work *w, const char *vector, int number, int *out)
 {
     return mr_blast_table(w->ps, mr_sv_of(w->name), vector, number, b->m.keys, b->m.width, out);
 }
 
 /* Pulls a whole vector from a table, or pushes it, and waits. */
-static mr_status *move(mr_blaster *b, const mr_blaster_work *w, int table, bool pull, float *vector)
+static mr_status *move_vector(mr_blaster *b, const mr_blaster_work *w, int table, bool pull, float *vector)
 {
     mr_ps_task task;
     mr_ps_job j = {.pull = pull, .table = table, .keys = {NULL, 0, (size_t)b->m.keys}, .floats = vector, .out = vector};
@@ -49,7 +49,7 @@ static mr_status *move(mr_blaster *b, const mr_blaster_work *w, int table, bool 
 
 /* Adds the held gradient to the sum if the order says so, otherwise drops it. A gradient of another
  * evaluation never counts. */
-static mr_status *settle(mr_blaster *b, const mr_blast_order *o)
+static mr_status *settle_held(mr_blaster *b, const mr_blast_order *o)
 {
     mr_status *st = NULL;
     if (b->holds && o->keep && o->evaluation == b->evaluation)
@@ -65,8 +65,8 @@ static mr_status *begin_evaluation(mr_blaster *b, int64_t evaluation)
 {
     MR_ASSERT(!b->holds && b->w);
     int x;
-    MR_TRY(table(b, b->w, "x", -1, &x));
-    MR_TRY(move(b, b->w, x, true, b->x.vector));
+    MR_TRY(find_table(b, b->w, "x", -1, &x));
+    MR_TRY(move_vector(b, b->w, x, true, b->x.vector));
     MR_TRY(mr_mirror_install(&b->m, b->w->session, &b->x));
     memset(b->sum.vector, 0, (size_t)b->m.n * sizeof(float));
     b->evaluation = evaluation;
@@ -74,7 +74,7 @@ static mr_status *begin_evaluation(mr_blaster *b, int64_t evaluation)
 }
 
 /* Computes one portion; its gradient is held, and its loss is weighted. */
-static mr_status *compute(mr_blaster *b, const mr_blast_order *o, double *loss)
+static mr_status *compute_portion(mr_blaster *b, const mr_blast_order *o, double *loss)
 {
     float value = 0;
     double weight = 1 / (double)o->portions;
@@ -101,11 +101,11 @@ static mr_status *compute(mr_blaster *b, const mr_blast_order *o, double *loss)
 }
 
 /* Writes the sum to the lane, which the coordinator adds to the gradient. */
-static mr_status *flush(mr_blaster *b, const mr_blast_order *o)
+static mr_status *flush_sum(mr_blaster *b, const mr_blast_order *o)
 {
     int lane;
-    MR_TRY(table(b, b->w, "lane", o->lane, &lane));
-    return move(b, b->w, lane, false, b->sum.vector);
+    MR_TRY(find_table(b, b->w, "lane", o->lane, &lane));
+    return move_vector(b, b->w, lane, false, b->sum.vector);
 }
 
 /* Pushes the initial values of the variables to the lane. */
@@ -113,19 +113,19 @@ static mr_status *give_values(mr_blaster *b, const mr_blast_order *o)
 {
     int lane;
     MR_TRY(mr_mirror_read(&b->m, b->w->session, &b->x));
-    MR_TRY(table(b, b->w, "lane", o->lane, &lane));
-    return move(b, b->w, lane, false, b->x.vector);
+    MR_TRY(find_table(b, b->w, "lane", o->lane, &lane));
+    return move_vector(b, b->w, lane, false, b->x.vector);
 }
 
 /* Carries out an order and writes the report; *end: there is nothing more to do. */
-static mr_status *obey(mr_blaster *b, const mr_blast_order *o, mr_blast_report *out, bool *end)
+static mr_status *carry_out_order(mr_blaster *b, const mr_blast_order *o, mr_blast_report *out, bool *end)
 {
     *out = (mr_blast_report){.evaluation = o->evaluation, .portion = o->portion, .message = MR_SV("")};
-    MR_TRY(settle(b, o));
+    MR_TRY(settle_held(b, o));
     switch (o->kind) {
     case MR_WISH_START: out->kind = MR_TOLD_STARTED; return give_values(b, o);
-    case MR_WISH_COMPUTE: out->kind = MR_TOLD_DONE; return compute(b, o, &out->loss);
-    case MR_WISH_FLUSH: out->kind = MR_TOLD_FLUSHED; return flush(b, o);
+    case MR_WISH_COMPUTE: out->kind = MR_TOLD_DONE; return compute_portion(b, o, &out->loss);
+    case MR_WISH_FLUSH: out->kind = MR_TOLD_FLUSHED; return flush_sum(b, o);
     case MR_WISH_END: *end = true; return NULL;
     case MR_WISH_NOTHING: break;
     }
@@ -170,7 +170,7 @@ static mr_status *work_at(mr_blaster *b, mr_coordinator_client *h)
     for (bool end = false;;) {
         MR_TRY(take_order(h, &report, &o));
         b->heard_ns = mr_now_ns();
-        mr_status *st = obey(b, &o, &r, &end);
+        mr_status *st = carry_out_order(b, &o, &r, &end);
         if (end || st) {
             if (st && mr_status_code(st) != MR_CANCELLED)
                 tell_failure(h, st);
@@ -247,8 +247,8 @@ mr_status *mr_blaster_fetch(mr_blaster *b, mr_session *s, mr_ps *ps, const char 
 {
     int x;
     mr_blaster_work w = {.ps = ps, .name = name};
-    MR_TRY(table(b, &w, "x", -1, &x));
-    MR_TRY(move(b, &w, x, true, b->x.vector));
+    MR_TRY(find_table(b, &w, "x", -1, &x));
+    MR_TRY(move_vector(b, &w, x, true, b->x.vector));
     return mr_mirror_install(&b->m, s, &b->x);
 }
 

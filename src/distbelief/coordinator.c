@@ -62,7 +62,7 @@ struct mr_blast_coordinator {
 /* ---- orders ---- */
 
 /* Sends an order. If memory is out, the replica counts as slow, and others do its work. */
-static void order(mr_blast_coordinator *c, int64_t replica, const mr_blast_order *o)
+static void send_order(mr_blast_coordinator *c, int64_t replica, const mr_blast_order *o)
 {
     mr_bytes bytes = {0};
     mr_status *st = mr_blast_put_order(o, &bytes);
@@ -72,7 +72,7 @@ static void order(mr_blast_coordinator *c, int64_t replica, const mr_blast_order
 }
 
 /* The evaluation has ended: wakes the minimizing thread. */
-static void complete(mr_blast_coordinator *c, double loss)
+static void complete_evaluation(mr_blast_coordinator *c, double loss)
 {
     mr_lock(&c->mu);
     c->complete = true;
@@ -82,7 +82,7 @@ static void complete(mr_blast_coordinator *c, double loss)
 }
 
 /* Feeds an event to the ledger and sends the orders that follow. In a turn. */
-static void happen(mr_blast_coordinator *c, mr_blast_event e)
+static void step_ledger(mr_blast_coordinator *c, mr_blast_event e)
 {
     mr_blast_actions todo = {0};
     if (c->ending)
@@ -91,16 +91,17 @@ static void happen(mr_blast_coordinator *c, mr_blast_event e)
     for (int i = 0; i < todo.n; i++) {
         const mr_blast_action *a = &todo.p[i];
         if (a->what == MR_BLAST_COMPLETE)
-            complete(c, a->loss);
+            complete_evaluation(c, a->loss);
         else
-            order(c, a->replica, &(mr_blast_order){a->what == MR_BLAST_FLUSH ? MR_WISH_FLUSH : MR_WISH_COMPUTE, a->evaluation,
-                                                   MR_MAX(a->portion, 0), c->b.o.portions, MR_MAX(a->lane, 0), a->keep});
+            send_order(c, a->replica,
+                       &(mr_blast_order){a->what == MR_BLAST_FLUSH ? MR_WISH_FLUSH : MR_WISH_COMPUTE, a->evaluation,
+                                         MR_MAX(a->portion, 0), c->b.o.portions, MR_MAX(a->lane, 0), a->keep});
     }
     mr_vec_deinit(&todo);
 }
 
 /* Extends the deadline of the minimizing thread's wait. */
-static void heard(mr_blast_coordinator *c)
+static void note_message(mr_blast_coordinator *c)
 {
     mr_lock(&c->mu);
     c->heard_ns = mr_now_ns();
@@ -122,7 +123,7 @@ static void let_start(mr_blast_coordinator *c, int64_t replica)
     int lane = c->b.n_lanes++;
     mr_vec_push(&c->starters, (starter){replica, lane});
     c->start_ns = mr_now_ns();
-    order(c, replica, &(mr_blast_order){.kind = MR_WISH_START, .lane = lane});
+    send_order(c, replica, &(mr_blast_order){.kind = MR_WISH_START, .lane = lane});
 }
 
 /* The position among the starters; -1: not one. */
@@ -161,24 +162,24 @@ static mr_status *check_hello(mr_blast_coordinator *c, const mr_blast_hello *h)
 }
 
 /* Gives a replica that has nothing to do its next role: to end, to push initial values, or to compute. */
-static void greet(mr_blast_coordinator *c, int64_t replica)
+static void give_role(mr_blast_coordinator *c, int64_t replica)
 {
     if (c->ending)
-        order(c, replica, &(mr_blast_order){.kind = MR_WISH_END});
+        send_order(c, replica, &(mr_blast_order){.kind = MR_WISH_END});
     else if (c->starters.n == 0 && !has_started(c))
         let_start(c, replica);
     else
-        happen(c, (mr_blast_event){.kind = MR_BLAST_JOIN, .replica = replica});
+        step_ledger(c, (mr_blast_event){.kind = MR_BLAST_JOIN, .replica = replica});
 }
 
-static mr_status *joined(void *arg, int64_t replica, mr_sv bytes)
+static mr_status *replica_joined(void *arg, int64_t replica, mr_sv bytes)
 {
     mr_blast_coordinator *c = arg;
     mr_blast_hello h;
     MR_TRY(mr_blast_get_hello(bytes, &h));
     MR_TRY(check_hello(c, &h));
-    heard(c);
-    greet(c, replica); /* an order is kept until the replica asks */
+    note_message(c);
+    give_role(c, replica); /* an order is kept until the replica asks */
     return NULL;
 }
 
@@ -201,14 +202,14 @@ static void take_started(mr_blast_coordinator *c, int64_t replica)
         mr_cond_broadcast(&c->changed);
         mr_unlock(&c->mu);
     }
-    greet(c, replica);
+    give_role(c, replica);
 }
 
 /* A replica could not carry out its order, and leaves. If MOST_FAILURES replicas fail in one
  * evaluation, training ends with the last error. */
 static void take_failure(mr_blast_coordinator *c, int64_t replica, const mr_blast_report *r)
 {
-    order(c, replica, &(mr_blast_order){.kind = MR_WISH_END});
+    send_order(c, replica, &(mr_blast_order){.kind = MR_WISH_END});
     if (++c->failures < MOST_FAILURES)
         return;
     mr_lock(&c->mu);
@@ -221,7 +222,7 @@ static void take_failure(mr_blast_coordinator *c, int64_t replica, const mr_blas
 }
 
 /* Handles a report. An invalid one counts as a failure of its replica. */
-static void said(void *arg, int64_t replica, mr_sv bytes)
+static void replica_reported(void *arg, int64_t replica, mr_sv bytes)
 {
     mr_blast_coordinator *c = arg;
     mr_blast_report r;
@@ -233,18 +234,18 @@ static void said(void *arg, int64_t replica, mr_sv bytes)
         mr_status_free(st);
         return;
     }
-    heard(c);
+    note_message(c);
     if (c->ending) {
-        order(c, replica, &(mr_blast_order){.kind = MR_WISH_END});
+        send_order(c, replica, &(mr_blast_order){.kind = MR_WISH_END});
         return;
     }
     switch (r.kind) {
     case MR_TOLD_NOTHING: break;
     case MR_TOLD_STARTED: take_started(c, replica); break;
     case MR_TOLD_DONE:
-        happen(c, (mr_blast_event){MR_BLAST_DONE, replica, r.evaluation, r.portion, r.loss});
+        step_ledger(c, (mr_blast_event){MR_BLAST_DONE, replica, r.evaluation, r.portion, r.loss});
         break;
-    case MR_TOLD_FLUSHED: happen(c, (mr_blast_event){MR_BLAST_FLUSHED, replica, r.evaluation, 0, 0}); break;
+    case MR_TOLD_FLUSHED: step_ledger(c, (mr_blast_event){MR_BLAST_FLUSHED, replica, r.evaluation, 0, 0}); break;
     case MR_TOLD_FAILED: take_failure(c, replica, &r); break;
     }
 }
@@ -255,12 +256,12 @@ static void let_next_start(mr_blast_coordinator *c)
     if (c->b.replicas.n == 0)
         return;
     int64_t next = c->b.replicas.p[0].id;
-    happen(c, (mr_blast_event){.kind = MR_BLAST_LOST, .replica = next});
+    step_ledger(c, (mr_blast_event){.kind = MR_BLAST_LOST, .replica = next});
     let_start(c, next);
 }
 
 /* A replica is lost. If it was the only one pushing initial values, the next one does. */
-static void lost(void *arg, int64_t replica)
+static void replica_lost(void *arg, int64_t replica)
 {
     mr_blast_coordinator *c = arg;
     int i = find_starter(c, replica);
@@ -269,7 +270,7 @@ static void lost(void *arg, int64_t replica)
         if (c->starters.n == 0 && !has_started(c))
             let_next_start(c);
     } else {
-        happen(c, (mr_blast_event){.kind = MR_BLAST_LOST, .replica = replica});
+        step_ledger(c, (mr_blast_event){.kind = MR_BLAST_LOST, .replica = replica});
     }
     mr_lock(&c->mu);
     c->n_replicas--;
@@ -280,13 +281,13 @@ static void lost(void *arg, int64_t replica)
 }
 
 /* Called regularly in a turn: replaces a slow starter, and lets the ledger give slow portions to others. */
-static void tick(void *arg)
+static void check_progress(void *arg)
 {
     mr_blast_coordinator *c = arg;
     bool late = c->starters.n && mr_now_ns() - c->start_ns > c->o.patience_ms * 1000000;
     if (late && !c->ending && !has_started(c))
         let_next_start(c);
-    happen(c, (mr_blast_event){.kind = MR_BLAST_TICK, .replica = -1});
+    step_ledger(c, (mr_blast_event){.kind = MR_BLAST_TICK, .replica = -1});
 }
 
 /* ---- waiting ---- */
@@ -337,35 +338,35 @@ void mr_blast_coordinator_cancel(mr_blast_coordinator *c)
 /* ---- vectors ---- */
 
 /* An operation of the servers without a result. */
-static mr_status *change(mr_blast_coordinator *c, mr_ps_algebra what, int a, int b, double alpha)
+static mr_status *change_vector(mr_blast_coordinator *c, mr_ps_algebra what, int a, int b, double alpha)
 {
     double none;
     return mr_ps_compute(c->ps, what, a, b, alpha, &none);
 }
 
 /* The functions of mr_lbfgs_space: vectors are numbers of tables, and the parameter servers compute. */
-static mr_status *dot(void *arg, int a, int b, double *out)
+static mr_status *dot_vectors(void *arg, int a, int b, double *out)
 {
     mr_blast_coordinator *c = arg;
     return mr_ps_compute(c->ps, MR_PS_DOT, c->vectors[a], c->vectors[b], 0, out);
 }
 
-static mr_status *scale(void *arg, int a, double by)
+static mr_status *scale_vector(void *arg, int a, double by)
 {
     mr_blast_coordinator *c = arg;
-    return change(c, MR_PS_SCALE, c->vectors[a], c->vectors[a], by);
+    return change_vector(c, MR_PS_SCALE, c->vectors[a], c->vectors[a], by);
 }
 
-static mr_status *axpy(void *arg, int a, int b, double by)
+static mr_status *add_vector(void *arg, int a, int b, double by)
 {
     mr_blast_coordinator *c = arg;
-    return change(c, MR_PS_AXPY, c->vectors[a], c->vectors[b], by);
+    return change_vector(c, MR_PS_AXPY, c->vectors[a], c->vectors[b], by);
 }
 
-static mr_status *copy(void *arg, int a, int b)
+static mr_status *copy_vector(void *arg, int a, int b)
 {
     mr_blast_coordinator *c = arg;
-    return change(c, MR_PS_COPY, c->vectors[a], c->vectors[b], 0);
+    return change_vector(c, MR_PS_COPY, c->vectors[a], c->vectors[b], 0);
 }
 
 /* The table of a lane, looked up once. */
@@ -397,15 +398,15 @@ static void list_lanes(void *arg)
 static mr_status *sum_lanes(mr_blast_coordinator *c)
 {
     counting l = {.c = c};
-    mr_status *st = change(c, MR_PS_FILL, c->vectors[MR_LBFGS_G], c->vectors[MR_LBFGS_G], 0);
+    mr_status *st = change_vector(c, MR_PS_FILL, c->vectors[MR_LBFGS_G], c->vectors[MR_LBFGS_G], 0);
     mr_coordinator_service_turn(c->service, list_lanes, &l);
     for (int i = 0, table; i < l.lanes.n && !st; i++) {
         st = lane_table(c, l.lanes.p[i], &table);
         if (!st)
-            st = change(c, MR_PS_AXPY, c->vectors[MR_LBFGS_G], table, 1);
+            st = change_vector(c, MR_PS_AXPY, c->vectors[MR_LBFGS_G], table, 1);
     }
     if (!st && c->o.l2 > 0)
-        st = axpy(c, MR_LBFGS_G, MR_LBFGS_X, c->o.l2);
+        st = add_vector(c, MR_LBFGS_G, MR_LBFGS_X, c->o.l2);
     mr_vec_deinit(&l.lanes);
     return st;
 }
@@ -418,11 +419,11 @@ static void begin_evaluation(void *arg)
     mr_lock(&c->mu);
     c->complete = false;
     mr_unlock(&c->mu);
-    happen(c, (mr_blast_event){.kind = MR_BLAST_EVALUATE, .replica = -1});
+    step_ledger(c, (mr_blast_event){.kind = MR_BLAST_EVALUATE, .replica = -1});
 }
 
 /* The loss and the gradient at X: the replicas compute portions, then the servers add up the lanes. */
-static mr_status *evaluate(void *arg, double *loss)
+static mr_status *evaluate_loss(void *arg, double *loss)
 {
     mr_blast_coordinator *c = arg;
     double square = 0;
@@ -434,13 +435,13 @@ static mr_status *evaluate(void *arg, double *loss)
     mr_unlock(&c->mu);
     MR_TRY(sum_lanes(c));
     if (c->o.l2 > 0)
-        MR_TRY(dot(c, MR_LBFGS_X, MR_LBFGS_X, &square));
+        MR_TRY(dot_vectors(c, MR_LBFGS_X, MR_LBFGS_X, &square));
     *loss += c->o.l2 / 2 * square;
     return NULL;
 }
 
 /* Passes progress on to the client, and stops a cancelled minimization. */
-static mr_status *report(void *arg, int64_t iteration, double loss, double gradient_norm)
+static mr_status *report_iteration(void *arg, int64_t iteration, double loss, double gradient_norm)
 {
     mr_blast_coordinator *c = arg;
     if (c->o.report)
@@ -475,7 +476,7 @@ static mr_status *make_vectors(mr_blast_coordinator *c)
     for (int i = 0; i < MR_LBFGS_HISTORY + 2 * c->o.history; i++)
         MR_TRY(make_vector(c, i));
     MR_TRY(lane_table(c, c->start_lane, &first));
-    MR_TRY(change(c, MR_PS_COPY, c->vectors[MR_LBFGS_X], first, 0));
+    MR_TRY(change_vector(c, MR_PS_COPY, c->vectors[MR_LBFGS_X], first, 0));
     mr_coordinator_service_turn(c->service, give_lane_back, c);
     c->made = true;
     return NULL;
@@ -484,7 +485,7 @@ static mr_status *make_vectors(mr_blast_coordinator *c)
 /* May be called again; the vectors are made once, and X stays where it is. */
 mr_status *mr_blast_coordinator_minimize(mr_blast_coordinator *c, double *loss)
 {
-    mr_lbfgs_space v = {c, dot, scale, axpy, copy, evaluate, report};
+    mr_lbfgs_space v = {c, dot_vectors, scale_vector, add_vector, copy_vector, evaluate_loss, report_iteration};
     mr_lbfgs_options o = {c->o.history, c->o.iterations, c->o.gradient_norm, c->o.least_gain, 3e-7};
     mr_lbfgs_result r;
     MR_TRY(wait_for(c, &c->started, "one pushes the initial values"));
@@ -550,8 +551,10 @@ mr_status *mr_blast_coordinator_new(const mr_sandblaster_options *o, mr_ps *ps, 
     mr_status *st = check_options(&c->o);
     mr_blast_init(&c->b, &(mr_blast_rules){c->o.portions, c->o.patience_ms * 1000000});
     if (!st)
-        st = mr_coordinator_service_open(&(mr_coordinator_service_rules){o->address, c, joined, said, lost, tick},
-                                         &c->service);
+        st =
+            mr_coordinator_service_open(&(mr_coordinator_service_rules){o->address, c, replica_joined, replica_reported,
+                                                                        replica_lost, check_progress},
+                                        &c->service);
     if (st)
         mr_blast_coordinator_free(c);
     else
@@ -571,12 +574,12 @@ static void tell_end(void *arg)
     c->ending = true;
     for (int i = 0; i < c->b.replicas.n; i++)
         if (c->b.replicas.p[i].state == MR_BLAST_IDLE)
-            order(c, c->b.replicas.p[i].id, &(mr_blast_order){.kind = MR_WISH_END});
+            send_order(c, c->b.replicas.p[i].id, &(mr_blast_order){.kind = MR_WISH_END});
 }
 
 /* Ends the session: idle replicas are told at once, busy ones with their next report, for up to
  * PARTING_MS. */
-static void part(mr_blast_coordinator *c)
+static void dismiss_replicas(mr_blast_coordinator *c)
 {
     int64_t end = mr_now_ns() + PARTING_MS * 1000000ll;
     mr_coordinator_service_turn(c->service, tell_end, c);
@@ -593,7 +596,7 @@ void mr_blast_coordinator_free(mr_blast_coordinator *c)
     if (!c)
         return;
     if (c->service)
-        part(c);
+        dismiss_replicas(c);
     mr_blast_deinit(&c->b);
     mr_vec_deinit(&c->starters);
     mr_vec_deinit(&c->lanes);

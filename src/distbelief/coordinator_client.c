@@ -30,7 +30,7 @@ struct mr_coordinator_client {
 };
 
 /* The end of a call, on a thread of the transport. The call must not be touched after the lock is released. */
-static void done(mr_net_request *r, mr_status *st, mr_bytes *reply)
+static void call_done(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     call *c = (call *)r;
     mr_coordinator_client *h = c->client;
@@ -45,7 +45,7 @@ static void done(mr_net_request *r, mr_status *st, mr_bytes *reply)
 
 /* Starts a call with this worker's number and the text, which is taken over. The call is written under
  * mu, because mr_coordinator_client_cancel reads it. */
-static mr_status *start(mr_coordinator_client *h, call *c, const char *method, mr_bytes *text, int64_t deadline_ns)
+static mr_status *start_call(mr_coordinator_client *h, call *c, const char *method, mr_bytes *text, int64_t deadline_ns)
 {
     mr_str head = {0};
     mr_pb_writer w;
@@ -62,7 +62,7 @@ static mr_status *start(mr_coordinator_client *h, call *c, const char *method, m
     mr_lock(&h->mu);
     MR_ASSERT(!c->open);
     *c = (call){.client = h, .open = true,
-                .r = {.method = method, .deadline_ns = deadline_ns, .wait_for_ready = true, .done = done}};
+                .r = {.method = method, .deadline_ns = deadline_ns, .wait_for_ready = true, .done = call_done}};
     mr_bytes_add_str(&c->r.body, &head);
     mr_bytes_append(&c->r.body, text);
     mr_unlock(&h->mu);
@@ -105,7 +105,7 @@ mr_status *mr_coordinator_client_ask(mr_coordinator_client *h, mr_bytes *report,
             mr_bytes_deinit(report);
             return mr_error(MR_CANCELLED, "The work was cancelled");
         }
-        MR_TRY(start(h, &h->ask, "/millrace.Desk/Ask", report, mr_now_ns() + h->deadline_ms * 1000000));
+        MR_TRY(start_call(h, &h->ask, "/millrace.Desk/Ask", report, mr_now_ns() + h->deadline_ms * 1000000));
         if (stop_asked(h))
             h->net->cancel(&h->ask.r);
         MR_TRY(wait_for(h, &h->ask, order));
@@ -141,7 +141,7 @@ mr_status *mr_coordinator_client_join(const mr_coordinator_client_rules *o, mr_c
     if (!st && !mr_bytes_add_copy(&hello, o->hello.p, o->hello.n))
         st = mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot copy a hello of %zu bytes", o->hello.n);
     if (!st)
-        st = start(h, &h->stay, "/millrace.Desk/Stay", &hello, 0);
+        st = start_call(h, &h->stay, "/millrace.Desk/Stay", &hello, 0);
     if (st)
         mr_coordinator_client_leave(h);
     else

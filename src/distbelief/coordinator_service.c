@@ -85,7 +85,7 @@ static void forget_locked(mr_coordinator_service *d, worker *w) MR_REQUIRES(d->m
 }
 
 /* Answers a call and counts its bytes. Needs mu to be free. */
-static void reply(mr_coordinator_service *d, mr_net_call *c, mr_status *st, mr_bytes *body)
+static void reply_call(mr_coordinator_service *d, mr_net_call *c, mr_status *st, mr_bytes *body)
 {
     if (body)
         d->sent += (int64_t)body->n;
@@ -93,7 +93,7 @@ static void reply(mr_coordinator_service *d, mr_net_call *c, mr_status *st, mr_b
 }
 
 /* A worker takes this as the normal end of its work. */
-static mr_status *ended(void) { return mr_error(MR_UNAVAILABLE, "The coordinator has finished"); }
+static mr_status *finished_error(void) { return mr_error(MR_UNAVAILABLE, "The coordinator has finished"); }
 
 /* ---- cancelled calls ---- */
 
@@ -113,7 +113,7 @@ static void ask_cancelled(void *arg, mr_net_call *c)
     }
     mr_unlock(&d->mu);
     if (ours)
-        reply(d, c, mr_error(MR_CANCELLED, "cancelled"), NULL);
+        reply_call(d, c, mr_error(MR_CANCELLED, "cancelled"), NULL);
 }
 
 /* A Stay call was cancelled, so its worker is lost: reports that to the owner and ends the worker's
@@ -139,9 +139,9 @@ static void stay_ended(void *arg, mr_net_call *c)
         d->o.lost(d->o.arg, id);
     mr_unlock(&d->turn);
     if (ask)
-        reply(d, ask, mr_error(MR_ABORTED, "The connection of this worker was lost"), NULL);
+        reply_call(d, ask, mr_error(MR_ABORTED, "The connection of this worker was lost"), NULL);
     if (ours)
-        reply(d, c, mr_error(MR_CANCELLED, "cancelled"), NULL);
+        reply_call(d, c, mr_error(MR_CANCELLED, "cancelled"), NULL);
 }
 
 /* ---- calls of workers ---- */
@@ -170,7 +170,7 @@ static mr_status *read_message(mr_sv bytes, message *out)
 
 /* Adds a worker with its Stay call. false: the coordinator closes, the worker was lost before, or it
  * joined already. */
-static bool enter(mr_coordinator_service *d, mr_net_call *c, int64_t id)
+static bool add_worker(mr_coordinator_service *d, mr_net_call *c, int64_t id)
 {
     mr_lock(&d->mu);
     worker *w = find_locked(d, id);
@@ -199,9 +199,9 @@ static mr_net_call *send_away(mr_coordinator_service *d, int64_t id)
 }
 
 /* Adds the worker before the owner's callback runs, because the owner may give it an order at once. */
-static mr_status *admit(mr_coordinator_service *d, mr_net_call *c, const message *w, mr_net_call **ask)
+static mr_status *admit_worker(mr_coordinator_service *d, mr_net_call *c, const message *w, mr_net_call **ask)
 {
-    if (!enter(d, c, w->id))
+    if (!add_worker(d, c, w->id))
         return mr_error(MR_FAILED_PRECONDITION, "The coordinator does not accept this worker: it is closing, or this "
                                                 "worker was lost or has joined already");
     mr_status *st = d->o.joined(d->o.arg, w->id, w->text);
@@ -216,13 +216,13 @@ static void take_stay(mr_coordinator_service *d, mr_net_call *c, const message *
 {
     mr_net_call *ask = NULL;
     mr_lock(&d->turn);
-    mr_status *st = admit(d, c, w, &ask);
+    mr_status *st = admit_worker(d, c, w, &ask);
     bool left = !st && !c->net->on_cancel(c, stay_ended, d);
     mr_unlock(&d->turn);
     if (ask)
-        reply(d, ask, mr_status_copy(st), NULL);
+        reply_call(d, ask, mr_status_copy(st), NULL);
     if (st)
-        reply(d, c, st, NULL);
+        reply_call(d, c, st, NULL);
     else if (left)
         stay_ended(d, c);
 }
@@ -233,7 +233,7 @@ static mr_status *add_pending_locked(mr_coordinator_service *d, mr_net_call *c, 
                                      mr_net_call **older) MR_REQUIRES(d->mu)
 {
     if (d->closing)
-        return ended();
+        return finished_error();
     if (is_gone_locked(d, w->id))
         return mr_error(MR_ABORTED, "The connection of this worker was lost");
     worker *k = find_or_add_locked(d, w->id);
@@ -267,14 +267,14 @@ static void take_ask(mr_coordinator_service *d, mr_net_call *c, const message *w
         d->o.said(d->o.arg, w->id, w->text);
     mr_unlock(&d->turn);
     if (older)
-        reply(d, older, NULL, &(mr_bytes){0});
+        reply_call(d, older, NULL, &(mr_bytes){0});
     if (!pending)
-        reply(d, c, st, &order);
+        reply_call(d, c, st, &order);
 }
 
 /* The handler of all calls. The body is moved out of the call, because the call may be answered and freed while
  * its text is in use. */
-static void handle(void *arg, mr_net_call *c)
+static void handle_call(void *arg, mr_net_call *c)
 {
     mr_coordinator_service *d = arg;
     mr_sv bytes = MR_SV("");
@@ -286,13 +286,13 @@ static void handle(void *arg, mr_net_call *c)
     if (!st)
         st = read_message(bytes, &w);
     if (st)
-        reply(d, c, st, NULL);
+        reply_call(d, c, st, NULL);
     else if (strcmp(c->method, "/millrace.Desk/Stay") == 0)
         take_stay(d, c, &w);
     else if (strcmp(c->method, "/millrace.Desk/Ask") == 0)
         take_ask(d, c, &w);
     else
-        reply(d, c, mr_error(MR_UNIMPLEMENTED, "Unknown method of a coordinator: %s", c->method), NULL);
+        reply_call(d, c, mr_error(MR_UNIMPLEMENTED, "Unknown method of a coordinator: %s", c->method), NULL);
     mr_bytes_deinit(&body);
 }
 
@@ -312,7 +312,7 @@ void mr_coordinator_service_order(mr_coordinator_service *d, int64_t id, mr_byte
     }
     mr_unlock(&d->mu);
     if (c)
-        reply(d, c, NULL, order);
+        reply_call(d, c, NULL, order);
     mr_bytes_deinit(order);
 }
 
@@ -340,7 +340,7 @@ static mr_net_call *take_patient(mr_coordinator_service *d, int64_t before_ns)
 
 /* Runs the owner's tick, then ends Ask calls that have been pending for ASK_AGAIN_MS with an empty
  * order, which shows the worker that the coordinator is alive. */
-static void tick(mr_timer *t)
+static void run_tick(mr_timer *t)
 {
     mr_coordinator_service *d = (mr_coordinator_service *)((char *)t - offsetof(mr_coordinator_service, tick));
     int64_t now = mr_now_ns();
@@ -351,12 +351,12 @@ static void tick(mr_timer *t)
         mr_unlock(&d->turn);
     }
     while ((c = take_patient(d, now - ASK_AGAIN_MS * 1000000ll)))
-        reply(d, c, NULL, &(mr_bytes){0});
+        reply_call(d, c, NULL, &(mr_bytes){0});
     mr_lock(&d->mu);
     bool again = !d->closing;
     mr_unlock(&d->mu);
     if (again)
-        mr_timers_set(d->timers, t, now + TICK_MS * 1000000, tick);
+        mr_timers_set(d->timers, t, now + TICK_MS * 1000000, run_tick);
 }
 
 /* Not from a callback, which holds `turn` already. */
@@ -374,12 +374,12 @@ static mr_status *open_listeners(mr_coordinator_service *d)
 {
     int port = 0;
     MR_TRY(mr_timers_new(&d->timers));
-    MR_TRY(mr_listeners_open(d->o.address, NULL, handle, d, &d->listeners, &port));
+    MR_TRY(mr_listeners_open(d->o.address, NULL, handle_call, d, &d->listeners, &port));
     mr_sv a = mr_sv_of(d->o.address);
     while (a.n && a.p[a.n - 1] != ':')
         a.n--;
     d->address = mr_printf("%.*s%d", MR_SV_ARG(a), port);
-    mr_timers_set(d->timers, &d->tick, mr_now_ns() + TICK_MS * 1000000, tick);
+    mr_timers_set(d->timers, &d->tick, mr_now_ns() + TICK_MS * 1000000, run_tick);
     return NULL;
 }
 
@@ -432,7 +432,7 @@ void mr_coordinator_service_close(mr_coordinator_service *d)
     if (d->timers)
         mr_timers_clear(d->timers, &d->tick);
     while ((c = take_any(d)))
-        reply(d, c, ended(), NULL);
+        reply_call(d, c, finished_error(), NULL);
     mr_listeners_close(&d->listeners, 1000000000);
     if (d->timers)
         mr_timers_clear(d->timers, &d->tick);

@@ -73,7 +73,7 @@ static bool has_ended(mr_downpour_replica *p, mr_downpour_replica_group *g)
 }
 
 /* Ends all tasks of the group, waiting for them if necessary, and returns the first error. */
-static mr_status *collect(mr_downpour_replica *p, mr_downpour_replica_group *g)
+static mr_status *collect_group(mr_downpour_replica *p, mr_downpour_replica_group *g)
 {
     mr_status *st = NULL;
     for (int i = 0; i < g->tasks.n; i++)
@@ -159,7 +159,7 @@ static mr_status *begin_push(mr_downpour_replica *p, int64_t steps)
 }
 
 /* Installs what was fetched. With a local rate, the replica's gradients that are not pushed yet stay applied. */
-static mr_status *install(mr_downpour_replica *p)
+static mr_status *install_fetched(mr_downpour_replica *p)
 {
     float by = p->o.local_rate;
     if (by > 0)
@@ -174,12 +174,12 @@ static mr_status *install(mr_downpour_replica *p)
 
 /* Carries out one action of the plan. Steps and reads of the job's progress are only noted: they belong to the
  * caller's loop. */
-static mr_status *act(mr_downpour_replica *p, const mr_downpour_action *a)
+static mr_status *carry_out_action(mr_downpour_replica *p, const mr_downpour_action *a)
 {
     switch (a->what) {
     case MR_DOWNPOUR_WATCH: p->watch_due = true; return NULL;
     case MR_DOWNPOUR_FETCH: return begin_fetch(p);
-    case MR_DOWNPOUR_INSTALL: return install(p);
+    case MR_DOWNPOUR_INSTALL: return install_fetched(p);
     case MR_DOWNPOUR_STEP: p->step_due = true; return NULL;
     case MR_DOWNPOUR_PUSH: return begin_push(p, a->steps);
     case MR_DOWNPOUR_END: p->ended = true; return NULL;
@@ -188,12 +188,12 @@ static mr_status *act(mr_downpour_replica *p, const mr_downpour_action *a)
 }
 
 /* Feeds an event to the plan and carries out its actions. */
-static mr_status *happen(mr_downpour_replica *p, mr_downpour_event e, int64_t value)
+static mr_status *step_plan(mr_downpour_replica *p, mr_downpour_event e, int64_t value)
 {
     mr_status *st = NULL;
     mr_downpour_step(&p->plan, e, value, mr_now_ns(), &p->todo);
     for (int i = 0; i < p->todo.n && !st; i++)
-        st = act(p, &p->todo.p[i]);
+        st = carry_out_action(p, &p->todo.p[i]);
     p->todo.n = 0;
     return st;
 }
@@ -201,18 +201,18 @@ static mr_status *happen(mr_downpour_replica *p, mr_downpour_event e, int64_t va
 /* ---- the loop ---- */
 
 /* Handles the groups that have ended; *moved tells whether there were any. */
-static mr_status *look(mr_downpour_replica *p, bool *moved)
+static mr_status *handle_ended_groups(mr_downpour_replica *p, bool *moved)
 {
     *moved = false;
     if (has_ended(p, &p->push)) {
         *moved = true;
-        MR_TRY(collect(p, &p->push));
-        MR_TRY(happen(p, MR_DOWNPOUR_PUSHED, 0));
+        MR_TRY(collect_group(p, &p->push));
+        MR_TRY(step_plan(p, MR_DOWNPOUR_PUSHED, 0));
     }
     if (has_ended(p, &p->fetch)) {
         *moved = true;
-        MR_TRY(collect(p, &p->fetch));
-        MR_TRY(happen(p, MR_DOWNPOUR_FETCHED, 0));
+        MR_TRY(collect_group(p, &p->fetch));
+        MR_TRY(step_plan(p, MR_DOWNPOUR_FETCHED, 0));
     }
     return NULL;
 }
@@ -228,14 +228,14 @@ mr_status *mr_downpour_replica_check(mr_downpour_replica *p)
 
 /* Reads the job's progress, after a short pause; for replicas that wait for replica 0 to train alone
  * first. */
-static mr_status *watch(mr_downpour_replica *p)
+static mr_status *watch_job(mr_downpour_replica *p)
 {
     int64_t steps;
     MR_TRY(mr_downpour_replica_check(p));
     p->watch_due = false;
     mr_sleep_ns(WATCH_MS * 1000000);
     MR_TRY(mr_downpour_replica_read_job(p, &steps));
-    return happen(p, MR_DOWNPOUR_PROGRESS, steps);
+    return step_plan(p, MR_DOWNPOUR_PROGRESS, steps);
 }
 
 /* The condition of wait. */
@@ -256,7 +256,7 @@ static void count_wait(mr_downpour_replica *p, int64_t begin_ns)
 
 /* Waits for the end of a group. The deadline is checked last: if both happened during a sleep, the
  * group counts. */
-static mr_status *wait(mr_downpour_replica *p, int64_t deadline_ns)
+static mr_status *wait_for_group(mr_downpour_replica *p, int64_t deadline_ns)
 {
     mr_status *st = NULL;
     int64_t begin = mr_now_ns();
@@ -282,7 +282,7 @@ static mr_status *wait(mr_downpour_replica *p, int64_t deadline_ns)
 
 /* Works until a step is due or, with finish, everything has ended. The deadline is extended whenever
  * something moves. */
-static mr_status *pump(mr_downpour_replica *p, bool finish)
+static mr_status *run_loop(mr_downpour_replica *p, bool finish)
 {
     int64_t deadline = mr_now_ns() + p->o.deadline_ms * 1000000;
     double seconds;
@@ -290,11 +290,11 @@ static mr_status *pump(mr_downpour_replica *p, bool finish)
     mr_long_wait_begin(&warm_up, mr_now_ns());
     for (;;) {
         bool moved;
-        MR_TRY(look(p, &moved));
+        MR_TRY(handle_ended_groups(p, &moved));
         if (finish ? p->ended : p->step_due)
             return NULL;
         if (p->watch_due) {
-            MR_TRY(watch(p));
+            MR_TRY(watch_job(p));
             if (p->watch_due && mr_long_wait_due(&warm_up, mr_now_ns(), &seconds))
                 mr_info("Still waiting for replica 0 of '%s': it has made %lld of the %lld steps that it makes alone "
                         "(%.0f s)",
@@ -303,7 +303,7 @@ static mr_status *pump(mr_downpour_replica *p, bool finish)
         } else if (moved) {
             deadline = mr_now_ns() + p->o.deadline_ms * 1000000;
         } else {
-            MR_TRY(wait(p, deadline));
+            MR_TRY(wait_for_group(p, deadline));
         }
     }
 }
@@ -317,12 +317,12 @@ static mr_status *keep_failure(mr_downpour_replica *p, mr_status *st)
 }
 
 /* Waits for everything in progress and ignores its errors. */
-static void drain(mr_downpour_replica *p)
+static void drain_tasks(mr_downpour_replica *p)
 {
     if (p->fetch.under_way)
-        mr_status_free(collect(p, &p->fetch));
+        mr_status_free(collect_group(p, &p->fetch));
     if (p->push.under_way)
-        mr_status_free(collect(p, &p->push));
+        mr_status_free(collect_group(p, &p->push));
 }
 
 typedef struct listener { /* cancels a wait; the entry is first, because wait_cancelled casts back */
@@ -342,7 +342,7 @@ static void set_cancelled(mr_downpour_replica *p, bool cancelled)
 static void wait_cancelled(mr_cancel_entry *e) { set_cancelled(((listener *)e)->replica, true); }
 
 /* Runs fn, a call other than a step, which p->under may cancel. */
-static mr_status *heeding(mr_downpour_replica *p, mr_status *(*fn)(mr_downpour_replica *p))
+static mr_status *run_cancellable(mr_downpour_replica *p, mr_status *(*fn)(mr_downpour_replica *p))
 {
     listener l = {.entry.fn = wait_cancelled, .replica = p};
     mr_cancel *under = p->under;
@@ -368,7 +368,7 @@ static void forget_accrued(mr_downpour_replica *p)
 }
 
 /* Makes the tables, waits for initial values, and fetches the first parameters. */
-static mr_status *start(mr_downpour_replica *p)
+static mr_status *start_training(mr_downpour_replica *p)
 {
     MR_TRY(mr_downpour_replica_make_tables(p));
     MR_TRY(mr_downpour_replica_see_values(p));
@@ -376,9 +376,9 @@ static mr_status *start(mr_downpour_replica *p)
                                                     p->o.patience_ms * 1000000});
     p->step_due = p->watch_due = p->ended = false;
     p->last_step_ns = 0;
-    MR_TRY(happen(p, MR_DOWNPOUR_BEGIN, 0));
-    MR_TRY(happen(p, MR_DOWNPOUR_WANT, 0));
-    return pump(p, false);
+    MR_TRY(step_plan(p, MR_DOWNPOUR_BEGIN, 0));
+    MR_TRY(step_plan(p, MR_DOWNPOUR_WANT, 0));
+    return run_loop(p, false);
 }
 
 /* After an error nothing is in progress, and the session is forgotten: tables may be unknown, so
@@ -393,10 +393,10 @@ mr_status *mr_downpour_replica_start(mr_downpour_replica *p, mr_session *s, mr_p
     p->ps = ps;
     p->counted = 0;
     forget_accrued(p);
-    mr_status *st = heeding(p, start);
+    mr_status *st = run_cancellable(p, start_training);
     p->started = !st;
     if (st) {
-        drain(p);
+        drain_tasks(p);
         p->s = NULL;
     }
     return st;
@@ -426,12 +426,12 @@ static mr_status *await_turn(mr_downpour_replica *p, mr_cancel *cancel)
 {
     listener l = {.entry.fn = wait_cancelled, .replica = p};
     if (p->step_due)
-        return keep_failure(p, pump(p, false));
+        return keep_failure(p, run_loop(p, false));
     if (cancel && !mr_cancel_register(cancel, &l.entry))
         return mr_error(MR_CANCELLED, "'%s': replica %d was cancelled", p->o.name, p->o.replica);
-    mr_status *st = happen(p, MR_DOWNPOUR_WANT, 0);
+    mr_status *st = step_plan(p, MR_DOWNPOUR_WANT, 0);
     if (!st)
-        st = pump(p, false);
+        st = run_loop(p, false);
     bool cancelled = cancel && !mr_cancel_unregister(cancel, &l.entry);
     if (cancelled)
         set_cancelled(p, false);
@@ -452,7 +452,7 @@ mr_status *mr_downpour_replica_train(mr_downpour_replica *p, const mr_run_args *
         mr_mirror_drop(&p->m, p->gradients);
     }
     if (st) {
-        mr_status_update(&st, keep_failure(p, happen(p, MR_DOWNPOUR_UNDONE, 0)));
+        mr_status_update(&st, keep_failure(p, step_plan(p, MR_DOWNPOUR_UNDONE, 0)));
         return st;
     }
     p->stats.steps++;
@@ -460,13 +460,13 @@ mr_status *mr_downpour_replica_train(mr_downpour_replica *p, const mr_run_args *
         p->last_step_ns = begin;
     time_step(p);
     bool moved;
-    st = happen(p, MR_DOWNPOUR_STEPPED, 0);
+    st = step_plan(p, MR_DOWNPOUR_STEPPED, 0);
     if (!st)
-        st = look(p, &moved);
+        st = handle_ended_groups(p, &moved);
     return keep_failure(p, st);
 }
 
-static mr_status *pump_out(mr_downpour_replica *p) { return pump(p, true); }
+static mr_status *pump_out(mr_downpour_replica *p) { return run_loop(p, true); }
 
 /* Takes back a step that is due, pushes the rest, and waits for everything in progress. */
 mr_status *mr_downpour_replica_finish(mr_downpour_replica *p)
@@ -476,29 +476,29 @@ mr_status *mr_downpour_replica_finish(mr_downpour_replica *p)
     p->started = false;
     mr_status *st = p->failed ? mr_status_copy(p->failed) : NULL;
     if (!st && p->step_due)
-        st = happen(p, MR_DOWNPOUR_UNDONE, 0);
+        st = step_plan(p, MR_DOWNPOUR_UNDONE, 0);
     if (!st)
-        st = happen(p, MR_DOWNPOUR_FINISH, 0);
+        st = step_plan(p, MR_DOWNPOUR_FINISH, 0);
     if (!st)
-        st = heeding(p, pump_out);
-    drain(p);
+        st = run_cancellable(p, pump_out);
+    drain_tasks(p);
     return st;
 }
 
 /* A fetch outside the plan. The plan may be fetching into `fetched` too, so that fetch ends first. */
-static mr_status *fetch(mr_downpour_replica *p)
+static mr_status *fetch_values(mr_downpour_replica *p)
 {
     bool moved;
     while (p->fetch.under_way) {
-        MR_TRY(keep_failure(p, look(p, &moved)));
+        MR_TRY(keep_failure(p, handle_ended_groups(p, &moved)));
         if (moved)
             continue;
-        mr_status *st = wait(p, mr_now_ns() + p->o.deadline_ms * 1000000);
+        mr_status *st = wait_for_group(p, mr_now_ns() + p->o.deadline_ms * 1000000);
         if (st)
             return mr_status_code(st) == MR_CANCELLED ? st : keep_failure(p, st);
     }
     mr_status *st = begin_fetch(p);
-    mr_status_update(&st, collect(p, &p->fetch));
+    mr_status_update(&st, collect_group(p, &p->fetch));
     return st ? st : mr_mirror_install(&p->m, p->s, &p->fetched);
 }
 
@@ -507,7 +507,7 @@ mr_status *mr_downpour_replica_fetch(mr_downpour_replica *p)
 {
     if (!p->s)
         return mr_error(MR_FAILED_PRECONDITION, "'%s': replica %d has not been started", p->o.name, p->o.replica);
-    return heeding(p, fetch);
+    return run_cancellable(p, fetch_values);
 }
 
 void mr_downpour_replica_count(const mr_downpour_replica *p, mr_downpour_stats *out)
@@ -591,7 +591,7 @@ void mr_downpour_replica_free(mr_downpour_replica *p)
 {
     if (!p)
         return;
-    drain(p);
+    drain_tasks(p);
     mr_mirror_values_deinit(&p->m, &p->fetched);
     mr_mirror_values_deinit(&p->m, &p->accrued);
     for (int i = 0; p->touched && i < p->m.parts.n; i++)

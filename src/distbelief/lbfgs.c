@@ -20,7 +20,7 @@ typedef struct run {
     double gamma;                      /* the scale of the inverse Hessian, from the newest pair */
 } run;
 
-static int pair(const run *x, int i) { return (x->next - 1 - i + 2 * x->o->history) % x->o->history; }
+static int pair_at(const run *x, int i) { return (x->next - 1 - i + 2 * x->o->history) % x->o->history; }
 static int move_of(int p) { return MR_LBFGS_HISTORY + 2 * p; }
 static int change_of(int p) { return MR_LBFGS_HISTORY + 2 * p + 1; }
 
@@ -32,14 +32,14 @@ static mr_status *make_direction(run *x)
     MR_ASSERT(x->n_pairs >= 0 && x->n_pairs <= x->o->history);
     MR_TRY(v->copy(v->arg, MR_LBFGS_D, MR_LBFGS_G));
     for (int i = 0; i < x->n_pairs; i++) {
-        int p = pair(x, i);
+        int p = pair_at(x, i);
         MR_TRY(v->dot(v->arg, move_of(p), MR_LBFGS_D, &alpha[i]));
         alpha[i] *= x->rho[p];
         MR_TRY(v->axpy(v->arg, MR_LBFGS_D, change_of(p), -alpha[i]));
     }
     MR_TRY(v->scale(v->arg, MR_LBFGS_D, x->n_pairs ? -x->gamma : -1));
     for (int i = x->n_pairs - 1; i >= 0; i--) { /* D is negated already */
-        int p = pair(x, i);
+        int p = pair_at(x, i);
         MR_TRY(v->dot(v->arg, change_of(p), MR_LBFGS_D, &beta));
         MR_TRY(v->axpy(v->arg, MR_LBFGS_D, move_of(p), -alpha[i] - x->rho[p] * beta));
     }
@@ -47,7 +47,7 @@ static mr_status *make_direction(run *x)
 }
 
 /* Computes the loss and G at X. */
-static mr_status *evaluate(run *x, double *loss)
+static mr_status *evaluate_loss(run *x, double *loss)
 {
     x->r->evaluations++;
     return x->v->evaluate(x->v->arg, loss);
@@ -59,13 +59,13 @@ static mr_status *try_step(run *x, double step, double *loss, double *slope)
     const mr_lbfgs_space *v = x->v;
     MR_TRY(v->copy(v->arg, MR_LBFGS_X, MR_LBFGS_X0));
     MR_TRY(v->axpy(v->arg, MR_LBFGS_X, MR_LBFGS_D, step));
-    MR_TRY(evaluate(x, loss));
+    MR_TRY(evaluate_loss(x, loss));
     return v->dot(v->arg, MR_LBFGS_G, MR_LBFGS_D, slope);
 }
 
 /* Stores the pair of the step just made. It is dropped if the curvature along it is not positive,
  * which rounding can cause. */
-static mr_status *remember(run *x)
+static mr_status *remember_pair(run *x)
 {
     const mr_lbfgs_space *v = x->v;
     int p = x->next, s = move_of(p), y = change_of(p);
@@ -90,7 +90,7 @@ static mr_status *remember(run *x)
 }
 
 /* Searches along D from X. If no step lowers the loss, *found is false and X and G are as before. */
-static mr_status *search(run *x, double slope, bool *found)
+static mr_status *search_line(run *x, double slope, bool *found)
 {
     const mr_lbfgs_space *v = x->v;
     mr_line_search s;
@@ -106,7 +106,7 @@ static mr_status *search(run *x, double slope, bool *found)
     *found = next == MR_LINE_TAKE;
     if (*found) {
         x->r->loss = loss;
-        return remember(x);
+        return remember_pair(x);
     }
     MR_TRY(v->copy(v->arg, MR_LBFGS_X, MR_LBFGS_X0));
     return v->copy(v->arg, MR_LBFGS_G, MR_LBFGS_G0);
@@ -122,7 +122,7 @@ static mr_status *measure_gradient(run *x)
 }
 
 /* One iteration. If the direction leads nowhere, it is tried once more without history: along the gradient. */
-static mr_status *iterate(run *x, bool *found)
+static mr_status *run_iteration(run *x, bool *found)
 {
     double slope;
     for (int attempt = 0; attempt < 2; attempt++) {
@@ -130,7 +130,7 @@ static mr_status *iterate(run *x, bool *found)
         MR_TRY(x->v->dot(x->v->arg, MR_LBFGS_G, MR_LBFGS_D, &slope));
         *found = false;
         if (slope < 0)
-            MR_TRY(search(x, slope, found));
+            MR_TRY(search_line(x, slope, found));
         if (*found || x->n_pairs == 0)
             break;
         x->n_pairs = 0;
@@ -139,7 +139,7 @@ static mr_status *iterate(run *x, bool *found)
 }
 
 /* The arrays of this file have room for MR_LBFGS_MOST_HISTORY pairs. */
-static mr_status *check(const mr_lbfgs_options *o)
+static mr_status *check_options(const mr_lbfgs_options *o)
 {
     if (o->history < 1 || o->history > MR_LBFGS_MOST_HISTORY)
         return mr_invalid("L-BFGS: history must be 1 to %d, not %d", MR_LBFGS_MOST_HISTORY, o->history);
@@ -152,8 +152,8 @@ mr_status *mr_lbfgs_run(const mr_lbfgs_space *v, const mr_lbfgs_options *o, mr_l
 {
     run x = {.v = v, .o = o, .r = out};
     *out = (mr_lbfgs_result){.end = MR_LBFGS_ITERATIONS};
-    MR_TRY(check(o));
-    MR_TRY(evaluate(&x, &out->loss));
+    MR_TRY(check_options(o));
+    MR_TRY(evaluate_loss(&x, &out->loss));
     if (!isfinite(out->loss))
         return mr_error(MR_FAILED_PRECONDITION,
                         "L-BFGS: the loss at the initial values is %g, expected a finite number", out->loss);
@@ -165,7 +165,7 @@ mr_status *mr_lbfgs_run(const mr_lbfgs_space *v, const mr_lbfgs_options *o, mr_l
             out->end = MR_LBFGS_FLAT;
             break;
         }
-        MR_TRY(iterate(&x, &found));
+        MR_TRY(run_iteration(&x, &found));
         if (!found) {
             out->end = MR_LBFGS_NO_STEP;
             break;

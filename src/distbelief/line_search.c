@@ -38,7 +38,7 @@ static double cubic_minimum(const mr_line_point *a, const mr_line_point *b)
 }
 
 /* A step between low and high, kept away from both ends so that the interval shrinks. */
-static double between(const mr_line_search *s)
+static double step_between(const mr_line_search *s)
 {
     MR_ASSERT(s->bracketed);
     double width = s->high.at - s->low.at, guess = cubic_minimum(&s->low, &s->high);
@@ -84,6 +84,6 @@ mr_line_do mr_line_step(mr_line_search *s, double loss, double slope)
         }
         s->low = p;
     }
-    s->step = s->bracketed ? between(s) : 3 * s->step;
+    s->step = s->bracketed ? step_between(s) : 3 * s->step;
     return s->step > 0 && isfinite(s->step) ? MR_LINE_TRY : give_up(s);
 }

@@ -79,7 +79,7 @@ static mr_node *add_part(mr_nn *n, int var, mr_gradient g, bool rows, mr_mirror 
 }
 
 /* Chooses the width of keys. The unused rest of the last key is padding, which stays zero. */
-static void cut(mr_mirror *m)
+static void cut_keys(mr_mirror *m)
 {
     m->width = m->n / WIDE >= ENOUGH_KEYS ? WIDE : 1;
     m->keys = (uint64_t)((m->n + m->width - 1) / m->width);
@@ -114,7 +114,7 @@ void mr_mirror_build(mr_nn *n, mr_out loss, bool rows, float local_rate, mr_mirr
     mr_nn_gradients_deinit(&g);
     if (mr_scope_ok(&n->s) && out->parts.n == 0)
         mr_scope_fail(&n->s, mr_invalid("The model has no trainable variables"));
-    cut(out);
+    cut_keys(out);
 }
 
 void mr_mirror_deinit(mr_mirror *m) { mr_vec_deinit(&m->parts); }

@@ -8,7 +8,7 @@
 #include "wire/pb.h"
 
 /* Moves the encoded text to *out; frees it on failure. */
-static mr_status *finish(mr_pb_writer *w, mr_str *text, const char *what, mr_bytes *out)
+static mr_status *finish_message(mr_pb_writer *w, mr_str *text, const char *what, mr_bytes *out)
 {
     mr_status *st = mr_pb_writer_status(w, what);
     if (!st)
@@ -25,7 +25,7 @@ mr_status *mr_blast_put_hello(const mr_blast_hello *h, mr_bytes *out)
     mr_pb_put_bytes(&w, 1, h->name);
     mr_pb_put_varint(&w, 2, h->keys);
     mr_pb_put_varint(&w, 3, (uint64_t)h->width);
-    return finish(&w, &text, "hello", out);
+    return finish_message(&w, &text, "hello", out);
 }
 
 /* The sizes are checked against the limits of the parameter server, so that a table can be made. */
@@ -61,7 +61,7 @@ mr_status *mr_blast_put_report(const mr_blast_report *o, mr_bytes *out)
     mr_pb_opt_double(&w, 4, o->loss);
     mr_pb_opt_varint(&w, 5, (uint64_t)o->code);
     mr_pb_opt_bytes(&w, 6, o->message);
-    return finish(&w, &text, "report", out);
+    return finish_message(&w, &text, "report", out);
 }
 
 /* Kind and code must be known values, because they are cast to enums. */
@@ -101,7 +101,7 @@ mr_status *mr_blast_put_order(const mr_blast_order *o, mr_bytes *out)
     mr_pb_opt_varint(&w, 4, (uint64_t)o->lane);
     mr_pb_opt_varint(&w, 5, o->keep);
     mr_pb_opt_varint(&w, 6, (uint64_t)o->portions);
-    return finish(&w, &text, "order", out);
+    return finish_message(&w, &text, "order", out);
 }
 
 /* The lane must be a possible table, and the portion one of the portions. */

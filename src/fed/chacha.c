@@ -58,19 +58,22 @@ MR_CLONES static void make_blocks(const uint32_t state[WORDS], uint32_t out[LANE
             out[i][w] = x[w][i] + state[w] + (w == 12 ? (uint32_t)i : 0);
 }
 
-static uint32_t load(const uint8_t *p) { return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+static uint32_t load_u32(const uint8_t *p)
+{
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
 
 /* The initial state of RFC 8439, 2.3: constants, key, block counter, nonce. */
 static void set_up(uint32_t s[WORDS], const uint8_t key[MR_CHACHA_KEY], const uint8_t nonce[MR_CHACHA_NONCE], uint32_t counter)
 {
     static const char sigma[] = "expand 32-byte k";
     for (int i = 0; i < 4; i++)
-        s[i] = load((const uint8_t *)sigma + 4 * i);
+        s[i] = load_u32((const uint8_t *)sigma + 4 * i);
     for (int i = 0; i < 8; i++)
-        s[4 + i] = load(key + 4 * i);
+        s[4 + i] = load_u32(key + 4 * i);
     s[12] = counter;
     for (int i = 0; i < 3; i++)
-        s[13 + i] = load(nonce + 4 * i);
+        s[13 + i] = load_u32(nonce + 4 * i);
 }
 
 /* The last part uses only the bytes it needs of its LANES blocks. */
@@ -123,19 +126,19 @@ typedef unsigned __int128 u128;
 enum { HALF = 44 }; /* limbs of 44, 44 and 42 bits */
 static const uint64_t mask44 = ((uint64_t)1 << 44) - 1, mask42 = ((uint64_t)1 << 42) - 1;
 
-static uint64_t load64(const uint8_t *p) { return load(p) | (uint64_t)load(p + 4) << 32; }
+static uint64_t load_u64(const uint8_t *p) { return load_u32(p) | (uint64_t)load_u32(p + 4) << 32; }
 
 /* Splits 16 bytes into limbs of 44, 44 and 42 bits; top becomes bit 128. */
-static void split(const uint8_t *p, uint64_t top, uint64_t out[3])
+static void split_limbs(const uint8_t *p, uint64_t top, uint64_t out[3])
 {
-    uint64_t lo = load64(p), hi = load64(p + 8);
+    uint64_t lo = load_u64(p), hi = load_u64(p + 8);
     out[0] = lo & mask44;
     out[1] = (lo >> 44 | hi << 20) & mask44;
     out[2] = hi >> 24 | top << 40;
 }
 
 /* h = h * r modulo 2^130 - 5, with carries so that limbs stay below 2^45. */
-static void multiply(uint64_t h[3], const uint64_t r[3])
+static void poly_multiply(uint64_t h[3], const uint64_t r[3])
 {
     uint64_t s1 = r[1] * 20, s2 = r[2] * 20; /* 2^132 = 20 */
     u128 d0 = (u128)h[0] * r[0] + (u128)h[1] * s2 + (u128)h[2] * s1;
@@ -155,15 +158,15 @@ static void multiply(uint64_t h[3], const uint64_t r[3])
 static void add_block(uint64_t h[3], const uint64_t r[3], const uint8_t *p, uint64_t top)
 {
     uint64_t c[3];
-    split(p, top, c);
+    split_limbs(p, top, c);
     for (int i = 0; i < 3; i++)
         h[i] += c[i];
-    multiply(h, r);
+    poly_multiply(h, r);
 }
 
 /* Reduces h to the number below 2^130 - 5 that is congruent to it. Both candidates are computed and one is
  * selected by a mask, without a branch. */
-static void reduce(uint64_t h[3])
+static void poly_reduce(uint64_t h[3])
 {
     for (int i = 0; i < 2; i++) {
         uint64_t c = h[0] >> 44;
@@ -197,7 +200,7 @@ static void poly_init(poly *p, const uint8_t key[32])
     for (int i = 4; i < 16; i += 4)
         r[i] &= 252;
     *p = (poly){{0}};
-    split(r, 0, p->r);
+    split_limbs(r, 0, p->r);
     memcpy(p->s, key + 16, 16);
 }
 
@@ -219,9 +222,9 @@ static void poly_add(poly *p, const void *bytes, size_t n, bool padded)
 /* Wipes the state. */
 static void poly_end(poly *p, uint8_t tag[MR_CHACHA_TAG])
 {
-    reduce(p->h);
+    poly_reduce(p->h);
     uint64_t lo = p->h[0] | p->h[1] << 44, hi = p->h[1] >> 20 | p->h[2] << 24;
-    u128 sum = ((u128)hi << 64 | lo) + ((u128)load64(p->s + 8) << 64 | load64(p->s));
+    u128 sum = ((u128)hi << 64 | lo) + ((u128)load_u64(p->s + 8) << 64 | load_u64(p->s));
     for (int i = 0; i < 16; i++)
         tag[i] = (uint8_t)(sum >> 8 * i);
     mr_wipe(p, sizeof *p);

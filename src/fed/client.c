@@ -31,7 +31,7 @@ typedef struct asking { /* one call that is waited for */
 
 /* The `done` of a call, on a thread of the transport. Everything is set under the lock, so the waiter may free the
  * call as soon as it has seen `done`. */
-static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
+static void call_ended(mr_net_request *r, mr_status *st, mr_bytes *reply)
 {
     asking *a = (asking *)r;
     mr_lock(&a->mu);
@@ -47,7 +47,8 @@ static void came(mr_net_request *r, mr_status *st, mr_bytes *reply)
 /* Takes over the body. The call is not started yet. */
 static void asking_init(asking *a, const char *method, mr_str *body, int64_t deadline_ns, _Atomic bool *also)
 {
-    *a = (asking){.r = {.method = method, .done = came, .wait_for_ready = true, .deadline_ns = deadline_ns}, .also = also};
+    *a = (asking){.r = {.method = method, .done = call_ended, .wait_for_ready = true, .deadline_ns = deadline_ns},
+                  .also = also};
     mr_bytes_add_str(&a->r.body, body);
     mr_mutex_init(&a->mu);
     mr_cond_init(&a->changed);
@@ -149,7 +150,7 @@ static mr_status *do_task(visit *v, const mr_fed_task *t, mr_fed_answer *a)
 
 /* One exchange: sends *a, gets a task, and leaves the answer to it in *a. An update counts as delivered once the
  * server has replied. */
-static mr_status *turn(visit *v, mr_fed_answer *a, bool *end)
+static mr_status *exchange_task(visit *v, mr_fed_answer *a, bool *end)
 {
     mr_fed_task t;
     int64_t start_ns = mr_now_ns();
@@ -193,12 +194,12 @@ static mr_status *how_it_ended(asking *stay, bool *end)
 
 /* Works until the end or an error. If Stay ended first, its result counts, not that of the interrupted
  * training. */
-static mr_status *work(visit *v, asking *stay, bool *end)
+static mr_status *work_until_end(visit *v, asking *stay, bool *end)
 {
     mr_fed_answer a = {0};
     mr_status *st = NULL;
     while (!st && !*end && !is_over(v))
-        st = turn(v, &a, end);
+        st = exchange_task(v, &a, end);
     mr_fed_answer_deinit(&a);
     if (*end)
         return st;
@@ -224,7 +225,7 @@ static mr_status *pay_visit(const mr_fed_client_options *o, int64_t *heard_ns, i
     if (!st) {
         asking_init(&stay, MR_FED_STAY, &body, 0, &v.over);
         v.net->start(v.peer, &stay.r);
-        st = work(&v, &stay, end);
+        st = work_until_end(&v, &stay, end);
         v.net->cancel(&stay.r);
         asking_wait(&stay);
         asking_deinit(&stay);

@@ -190,7 +190,7 @@ static void carry_out_locked(mr_fed_coordinator *c, mr_fed_actions *todo, mr_fed
 }
 
 /* Calls back for the collected clients; called without the lock. Takes over the list. */
-static void tell(mr_fed_coordinator *c, int *told, int n)
+static void call_back_clients(mr_fed_coordinator *c, int *told, int n)
 {
     for (int i = 0; i < n && c->o.asked; i++)
         c->o.asked(c->o.arg, told[i]);
@@ -210,7 +210,7 @@ static void step_and_unlock(mr_fed_coordinator *c, mr_fed_event e, mr_fed_answer
     c->told.n = c->told.cap = 0;
     mr_cond_broadcast(&c->changed);
     mr_unlock(&c->mu);
-    tell(c, told, n);
+    call_back_clients(c, told, n);
 }
 
 /* ---- clients ---- */
@@ -420,7 +420,7 @@ out:
 }
 
 /* Adds the mean update to a new copy of the weights, because clients may still hold the old ones. */
-static mr_status *apply(mr_fed_coordinator *c, const float *mean)
+static mr_status *apply_mean(mr_fed_coordinator *c, const float *mean)
 {
     size_t n = c->weights->n;
     double rate = c->o.server_rate ? c->o.server_rate : 1;
@@ -447,7 +447,7 @@ static mr_status *apply(mr_fed_coordinator *c, const float *mean)
 
 /* Computes the mean of the updates and applies it to the weights. Runs without the lock: see the head of this
  * file. */
-static mr_status *average(mr_fed_coordinator *c, mr_fed_coordinator_report *r)
+static mr_status *average_updates(mr_fed_coordinator *c, mr_fed_coordinator_report *r)
 {
     MR_ASSERT(c->complete);
     float *mean = mr_try_calloc(c->weights->n + 1, sizeof *mean);
@@ -455,7 +455,7 @@ static mr_status *average(mr_fed_coordinator *c, mr_fed_coordinator_report *r)
         return mr_error(MR_RESOURCE_EXHAUSTED, "federated: out of memory to average %zu weights", c->weights->n);
     mr_status *st = c->secure ? mean_of_sum(c, mean, r) : mean_of_updates(c, mean, r);
     if (!st)
-        st = apply(c, mean);
+        st = apply_mean(c, mean);
     mr_free(mean);
     return st;
 }
@@ -578,7 +578,7 @@ static mr_status *run_round(mr_fed_coordinator *c, mr_fed_coordinator_report *r)
         *r = (mr_fed_coordinator_report){c->rounds.round, c->rounds.tries, c->n_asked, .there = c->rounds.n_there};
         mr_unlock(&c->mu);
         MR_TRY(st);
-        st = average(c, r);
+        st = average_updates(c, r);
         if (mr_status_code(st) != MR_DATA_LOSS)
             return st;
         mr_lock(&c->mu);

@@ -25,7 +25,7 @@ mr_status *mr_fixed_init(mr_fixed *f, int64_t n_clients, float clip, int64_t mos
 
 /* Clips, scales and rounds to nearest; returns how many values were not finite. Such a value becomes 0, so that no
  * undefined conversion happens before the caller reports it. */
-MR_CLONES static int64_t encode(const float *x, size_t n, double unit, float clip, uint32_t *out)
+MR_CLONES static int64_t encode_values(const float *x, size_t n, double unit, float clip, uint32_t *out)
 {
     int64_t bad = 0;
     for (size_t i = 0; i < n; i++) {
@@ -43,7 +43,7 @@ mr_status *mr_fixed_encode(const mr_fixed *f, const float *differences, size_t n
     if (examples < 1)
         return mr_invalid("fixed point: an update must have at least one example, not %lld", (long long)examples);
     int64_t weight = MR_MIN(examples, f->most);
-    int64_t bad = encode(differences, n, f->scale * (double)weight / (double)f->most, f->clip, words);
+    int64_t bad = encode_values(differences, n, f->scale * (double)weight / (double)f->most, f->clip, words);
     if (bad)
         return mr_invalid("fixed point: an update has %lld values that are not finite", (long long)bad);
     words[n] = (uint32_t)weight;

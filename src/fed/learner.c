@@ -143,7 +143,7 @@ static uint64_t next_random(uint64_t *s) /* splitmix64 */
 }
 
 /* Fisher-Yates. The same seed gives the same order on every machine. */
-static void shuffle(int64_t *order, int64_t n, uint64_t *seed)
+static void shuffle_order(int64_t *order, int64_t n, uint64_t *seed)
 {
     for (int64_t i = n - 1; i > 0; i--) {
         int64_t j = (int64_t)(next_random(seed) % (uint64_t)(i + 1)), keep = order[i];
@@ -154,7 +154,8 @@ static void shuffle(int64_t *order, int64_t n, uint64_t *seed)
 
 /* Copies the rows order[0 .. n) of the examples into a new tensor. The rows were checked by
  * mr_learner_check_examples. */
-static mr_status *gather(const mr_tensor *t, const mr_learner_examples *e, const int64_t *order, int64_t n, mr_tensor **out)
+static mr_status *gather_rows(const mr_tensor *t, const mr_learner_examples *e, const int64_t *order, int64_t n,
+                              mr_tensor **out)
 {
     int64_t dims[MR_MAX_RANK];
     MR_ASSERT(n >= 1);
@@ -204,7 +205,7 @@ static mr_status *run_step(steps *s, const int64_t *order, int64_t n, mr_learner
     for (int i = 0; i < l->n_inputs; i++) {
         mr_tensor_unref(s->values[i]);
         s->values[i] = NULL;
-        MR_TRY(gather(s->e->values[i], s->e, order, n, &s->values[i]));
+        MR_TRY(gather_rows(s->e->values[i], s->e, order, n, &s->values[i]));
     }
     mr_run_args a = {.feeds = s->feeds, .feed_values = s->values, .n_feeds = s->n_feeds, .targets = &l->train, .n_targets = 1,
                      .fetches = &l->loss, .fetched = &loss, .n_fetches = l->loss.node != NULL};
@@ -228,7 +229,7 @@ static mr_status *run_epochs(steps *s, const mr_learner_config *c, mr_learner_st
     for (int64_t i = 0; i < n; i++)
         order[i] = i;
     for (int64_t epoch = 0; epoch < c->epochs; epoch++) {
-        shuffle(order, n, &seed);
+        shuffle_order(order, n, &seed);
         for (int64_t i = 0; i < n; i += batch) {
             if (stop.fn && stop.fn(stop.arg))
                 MR_GO(mr_error(MR_CANCELLED, "federated: training was stopped"));

@@ -25,7 +25,7 @@ struct mr_secure_client {
 };
 
 /* All secrets come from the seed, each under its own label, so they are independent. */
-static void derive(mr_secure_client *c, const char *label, uint8_t *out, size_t n)
+static void derive_key(mr_secure_client *c, const char *label, uint8_t *out, size_t n)
 {
     mr_hkdf_sha256(c->seed, sizeof c->seed, NULL, 0, label, strlen(label), out, n);
 }
@@ -35,9 +35,9 @@ mr_secure_client *mr_secure_client_new(const uint8_t seed[MR_SECURE_SEED])
 {
     mr_secure_client *c = mr_new(mr_secure_client);
     memcpy(c->seed, seed, MR_SECURE_SEED);
-    derive(c, "millrace sealing", c->sealing, 32);
-    derive(c, "millrace masking", c->masking, 32);
-    derive(c, "millrace own mask", c->own, 32);
+    derive_key(c, "millrace sealing", c->sealing, 32);
+    derive_key(c, "millrace masking", c->masking, 32);
+    derive_key(c, "millrace own mask", c->own, 32);
     mr_x25519_public(c->sealing, c->keys + MR_KEYS_SEALING);
     mr_x25519_public(c->masking, c->keys + MR_KEYS_MASKING);
     mr_sha256_of(c->own, 32, c->keys + MR_KEYS_COMMITMENT);
@@ -60,7 +60,7 @@ void mr_secure_client_free(mr_secure_client *c)
 }
 
 /* Begins a stage; whatever its outcome, it cannot begin again. */
-static mr_status *begin(mr_secure_client *c, int stage)
+static mr_status *begin_stage(mr_secure_client *c, int stage)
 {
     bool due = c->next == stage;
     c->next = OVER;
@@ -68,7 +68,7 @@ static mr_status *begin(mr_secure_client *c, int stage)
 }
 
 /* Only a stage that succeeded makes the next one possible; after a failure `next` stays OVER. */
-static mr_status *finish(mr_secure_client *c, int stage, mr_status *st)
+static mr_status *finish_stage(mr_secure_client *c, int stage, mr_status *st)
 {
     MR_ASSERT(c->next == OVER);
     if (!st)
@@ -78,9 +78,9 @@ static mr_status *finish(mr_secure_client *c, int stage, mr_status *st)
 
 mr_status *mr_secure_client_keys(mr_secure_client *c, mr_str *out)
 {
-    MR_TRY(begin(c, KEYS));
+    MR_TRY(begin_stage(c, KEYS));
     mr_str_append(out, c->keys, sizeof c->keys);
-    return finish(c, KEYS, NULL);
+    return finish_stage(c, KEYS, NULL);
 }
 
 /* ---- SHARES ---- */
@@ -129,14 +129,14 @@ static mr_status *read_peers(mr_secure_client *c, mr_sv ask)
 
 /* The coefficients of the polynomials of both secrets, derived from the seed alone, so they are always
  * the same. */
-static mr_status *deal(mr_secure_client *c, uint8_t **out)
+static mr_status *derive_coefficients(mr_secure_client *c, uint8_t **out)
 {
     static const uint8_t nonce[MR_CHACHA_NONCE];
     uint8_t key[32];
     size_t n = (size_t)(c->t - 1) * MR_SHAMIR_SECRET * 2;
     if (!(*out = mr_try_calloc(n, 1)))
         return mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: out of memory for %d shares", c->t);
-    derive(c, "millrace shares", key, 32);
+    derive_key(c, "millrace shares", key, 32);
     mr_chacha20(key, nonce, 0, *out, n);
     mr_wipe(key, sizeof key);
     return NULL;
@@ -182,16 +182,16 @@ static mr_status *seal_for(mr_secure_client *c, const uint8_t *random, int i, mr
 mr_status *mr_secure_client_shares(mr_secure_client *c, mr_sv ask, mr_str *out)
 {
     uint8_t *random = NULL;
-    MR_TRY(begin(c, SHARES));
+    MR_TRY(begin_stage(c, SHARES));
     mr_status *st = read_peers(c, ask);
     if (!st)
-        st = deal(c, &random);
+        st = derive_coefficients(c, &random);
     for (int i = 0; !st && i < c->n; i++)
         st = seal_for(c, random, i, out);
     if (random)
         mr_wipe(random, (size_t)(c->t - 1) * MR_SHAMIR_SECRET * 2);
     mr_free(random);
-    return finish(c, SHARES, st);
+    return finish_stage(c, SHARES, st);
 }
 
 /* ---- TRAIN ---- */
@@ -241,11 +241,11 @@ static mr_status *add_masks(mr_secure_client *c, uint32_t *values, size_t n)
 
 mr_status *mr_secure_client_mask(mr_secure_client *c, mr_sv ask, uint32_t *values, size_t n)
 {
-    MR_TRY(begin(c, MASK));
+    MR_TRY(begin_stage(c, MASK));
     mr_status *st = open_shares(c, ask);
     if (!st)
         st = add_masks(c, values, n);
-    return finish(c, MASK, st);
+    return finish_stage(c, MASK, st);
 }
 
 /* ---- UNMASK ---- */
@@ -272,7 +272,7 @@ static mr_status *read_survivors(mr_secure_client *c, mr_sv ask, bool *alive)
  * its key, never both. */
 mr_status *mr_secure_client_unmask(mr_secure_client *c, mr_sv ask, mr_str *out)
 {
-    MR_TRY(begin(c, UNMASK));
+    MR_TRY(begin_stage(c, UNMASK));
     bool *alive = mr_try_calloc((size_t)c->n, sizeof *alive);
     mr_status *st =
         alive ? read_survivors(c, ask, alive) : mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: out of memory");
@@ -280,5 +280,5 @@ mr_status *mr_secure_client_unmask(mr_secure_client *c, mr_sv ask, mr_str *out)
         if (c->in_sum[i])
             mr_str_append(out, c->shares + (size_t)i * 64 + (alive[i] ? 32 : 0), MR_SECURE_SHARE);
     mr_free(alive);
-    return finish(c, UNMASK, st);
+    return finish_stage(c, UNMASK, st);
 }

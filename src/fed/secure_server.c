@@ -108,7 +108,7 @@ mr_status *mr_secure_server_check(const mr_secure_server *s, int stage, int64_t 
 }
 
 /* Copies the bytes; the caller owns *out. */
-static mr_status *keep(mr_sv bytes, uint8_t **out)
+static mr_status *copy_bytes(mr_sv bytes, uint8_t **out)
 {
     *out = mr_try_alloc(bytes.n);
     if (!*out)
@@ -140,11 +140,11 @@ mr_status *mr_secure_server_take(mr_secure_server *s, int stage, int64_t client,
     MR_ASSERT(place_of(s, client) >= 0);
     member *m = &s->members.p[place_of(s, client)];
     if (stage == MR_FED_SHARES)
-        MR_TRY(keep(answer, &m->sealed));
+        MR_TRY(copy_bytes(answer, &m->sealed));
     else if (stage == MR_FED_TRAIN)
         MR_TRY(add_vector(s, answer));
     else
-        MR_TRY(keep(answer, &m->shares));
+        MR_TRY(copy_bytes(answer, &m->shares));
     m->reached = (mr_fed_stage)stage;
     return NULL;
 }

@@ -64,7 +64,7 @@ static void reply_task(mr_net_call *c, mr_fed_task *t)
 static void reply_kind(mr_net_call *c, mr_fed_kind kind) { reply_task(c, &(mr_fed_task){.kind = kind}); }
 
 /* Answers the pending Work call of a client with its task, if there are both. */
-static void asked(void *arg, int number)
+static void client_asked(void *arg, int number)
 {
     mr_fed_server *s = arg;
     mr_fed_task t;
@@ -94,7 +94,7 @@ static void remove_locked(mr_fed_server *s, seat *e) MR_REQUIRES(s->mu)
 
 /* The Stay call was cancelled: the client's process is gone, or it left. If no seat has the call,
  * another thread answers it. */
-static void left(void *arg, mr_net_call *c)
+static void client_left(void *arg, mr_net_call *c)
 {
     mr_fed_server *s = arg;
     seat *e = NULL;
@@ -131,7 +131,7 @@ static mr_status *take_seat(mr_fed_server *s, mr_sv name, mr_net_call *c)
         st = mr_error(MR_UNAVAILABLE, "federated: the server is closing");
     else if (find_locked(s, name))
         st = mr_error(MR_ALREADY_EXISTS, "federated: a client with this name is connected already");
-    else if (!c->net->on_cancel(c, left, s)) 
+    else if (!c->net->on_cancel(c, client_left, s)) 
         st = mr_error(MR_CANCELLED, "federated: the client has left");
     if (!st) {
         s->seats[number] = e;
@@ -202,7 +202,7 @@ static void handle_work(mr_fed_server *s, mr_net_call *c, mr_sv name, mr_fed_ans
 }
 
 /* The handler of all calls. Names come from other processes, so their size is checked by mr_fed_answer_decode. */
-static void handle(void *arg, mr_net_call *c)
+static void handle_call(void *arg, mr_net_call *c)
 {
     mr_fed_server *s = arg;
     mr_sv body, name;
@@ -226,7 +226,7 @@ static void handle(void *arg, mr_net_call *c)
 }
 
 /* Answers the calls that have been pending for HOLD_NS. */
-static void tick(mr_timer *t)
+static void answer_overdue_calls(mr_timer *t)
 {
     mr_fed_server *s = (mr_fed_server *)((char *)t - offsetof(mr_fed_server, tick));
     MR_VEC(mr_net_call *) due = {0};
@@ -243,7 +243,7 @@ static void tick(mr_timer *t)
         reply_kind(due.p[i], MR_FED_WAIT);
     mr_vec_deinit(&due);
     if (!closing)
-        mr_timers_set(s->timers, t, now + TICK_NS, tick);
+        mr_timers_set(s->timers, t, now + TICK_NS, answer_overdue_calls);
 }
 
 /* ---- beginning and ending ---- */
@@ -264,15 +264,15 @@ mr_status *mr_fed_server_new(const mr_fed_coordinator_options *options, const ch
     mr_fed_server *s = mr_new(mr_fed_server);
     mr_fed_coordinator_options o = *options;
     int port = 0;
-    o.asked = asked;
+    o.asked = client_asked;
     o.arg = s;
     mr_mutex_init(&s->mu);
     MR_GO(mr_fed_coordinator_new(&o, weights, &s->coordinator));
     s->n_seats = o.rounds.n_clients;
     s->seats = mr_new_array(seat *, s->n_seats);
     MR_GO(mr_timers_new(&s->timers));
-    mr_timers_set(s->timers, &s->tick, mr_now_ns() + TICK_NS, tick);
-    MR_GO(mr_listeners_open(address, NULL, handle, s, &s->listeners, &port));
+    mr_timers_set(s->timers, &s->tick, mr_now_ns() + TICK_NS, answer_overdue_calls);
+    MR_GO(mr_listeners_open(address, NULL, handle_call, s, &s->listeners, &port));
     s->address = with_port(address, port);
     *out = s;
     s = NULL;
@@ -282,7 +282,7 @@ out:
 }
 
 /* Tells all clients that it is over, with each pending call. */
-static void dismiss(mr_fed_server *s)
+static void dismiss_clients(mr_fed_server *s)
 {
     mr_lock(&s->mu);
     s->closing = true;
@@ -310,7 +310,7 @@ void mr_fed_server_free(mr_fed_server *s)
     if (s->coordinator)
         mr_fed_coordinator_stop(s->coordinator);
     if (s->seats)
-        dismiss(s);
+        dismiss_clients(s);
     if (s->timers && !mr_timers_clear(s->timers, &s->tick))
         mr_timers_clear(s->timers, &s->tick); /* it was running, and may have set itself again */
     mr_listeners_close(&s->listeners, GRACE_NS);

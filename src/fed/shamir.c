@@ -10,7 +10,7 @@
 enum { WORDS = MR_SHAMIR_SECRET / 2 };
 
 /* Shift and add, from the highest bit of b. 0x100b is the modulus without x^16. */
-static uint16_t multiply(uint16_t a, uint16_t b)
+static uint16_t gf_multiply(uint16_t a, uint16_t b)
 {
     uint16_t out = 0;
     for (int i = 15; i >= 0; i--) {
@@ -22,12 +22,12 @@ static uint16_t multiply(uint16_t a, uint16_t b)
 }
 
 /* a^(2^16 - 2), which is 1 / a; 0 for 0. */
-static uint16_t invert(uint16_t a)
+static uint16_t gf_invert(uint16_t a)
 {
     uint16_t out = 1;
     for (int i = 0; i < 15; i++) {
-        a = multiply(a, a);
-        out = multiply(out, a);
+        a = gf_multiply(a, a);
+        out = gf_multiply(out, a);
     }
     return out;
 }
@@ -48,7 +48,7 @@ void mr_shamir_share(const uint8_t secret[MR_SHAMIR_SECRET], const uint8_t *rand
     for (int k = t - 1; k >= 0; k--) {
         const uint8_t *coefficients = k ? random + (size_t)(k - 1) * MR_SHAMIR_SECRET : secret;
         for (int i = 0; i < WORDS; i++)
-            sum[i] = multiply(sum[i], x) ^ word_at(coefficients, i);
+            sum[i] = gf_multiply(sum[i], x) ^ word_at(coefficients, i);
     }
     for (int i = 0; i < WORDS; i++)
         put_word(out, i, sum[i]);
@@ -63,12 +63,12 @@ bool mr_shamir_weights(const uint16_t *x, int t, uint16_t *weights)
         for (int j = 0; j < t; j++) {
             if (j == i)
                 continue;
-            over = multiply(over, x[j]);
-            under = multiply(under, x[j] ^ x[i]);
+            over = gf_multiply(over, x[j]);
+            under = gf_multiply(under, x[j] ^ x[i]);
         }
         if (!x[i] || !under)
             return false;
-        weights[i] = multiply(over, invert(under));
+        weights[i] = gf_multiply(over, gf_invert(under));
     }
     return true;
 }
@@ -79,7 +79,7 @@ void mr_shamir_join(const uint16_t *weights, const uint8_t *const *shares, int t
     uint16_t sum[WORDS] = {0};
     for (int k = 0; k < t; k++)
         for (int i = 0; i < WORDS; i++)
-            sum[i] ^= multiply(weights[k], word_at(shares[k], i));
+            sum[i] ^= gf_multiply(weights[k], word_at(shares[k], i));
     for (int i = 0; i < WORDS; i++)
         put_word(out, i, sum[i]);
     mr_wipe(sum, sizeof sum);

@@ -23,7 +23,7 @@ struct mr_fed_simulated {
 };
 
 /* The `asked` callback of the coordinator; called from any thread. */
-static void push(void *arg, int client)
+static void queue_client(void *arg, int client)
 {
     mr_fed_simulated *s = arg;
     mr_lock(&s->mu);
@@ -36,7 +36,7 @@ static void push(void *arg, int client)
 }
 
 /* The next client with a task; -1: the threads must end. */
-static int pop(mr_fed_simulated *s)
+static int next_client(mr_fed_simulated *s)
 {
     int client = -1;
     mr_lock(&s->mu);
@@ -93,11 +93,11 @@ typedef struct place { /* of a thread */
 } place;
 
 /* The body of a thread. Each thread has its own learner, because a session runs one client at a time. */
-static void run(void *arg)
+static void run_thread(void *arg)
 {
     place p = *(place *)arg;
     mr_free(arg);
-    for (int client; (client = pop(p.s)) >= 0;) {
+    for (int client; (client = next_client(p.s)) >= 0;) {
         mr_fed_task t;
         mr_lock(&p.s->busy[client]);
         if (mr_fed_coordinator_task(p.s->coordinator, client, &t))
@@ -108,12 +108,12 @@ static void run(void *arg)
 }
 
 /* On failure, n_threads counts those that were started and must be joined. */
-static mr_status *start(mr_fed_simulated *s)
+static mr_status *start_threads(mr_fed_simulated *s)
 {
     for (; s->n_threads < s->o.n_learners; s->n_threads++) {
         place *p = mr_new(place);
         *p = (place){s, s->n_threads};
-        if (mr_thread_start(&s->threads[s->n_threads], "mr-federated", run, p) != 0) {
+        if (mr_thread_start(&s->threads[s->n_threads], "mr-federated", run_thread, p) != 0) {
             mr_free(p);
             return mr_error(MR_RESOURCE_EXHAUSTED, "federated: cannot start a thread for clients");
         }
@@ -122,7 +122,7 @@ static mr_status *start(mr_fed_simulated *s)
 }
 
 /* The examples of all clients are checked before the first round. */
-static mr_status *check(const mr_fed_simulated_options *o)
+static mr_status *check_options(const mr_fed_simulated_options *o)
 {
     if (o->n_clients < 1 || o->n_learners < 1)
         return mr_invalid("federated: there must be at least one simulated client and one thread, not %d and %d",
@@ -140,7 +140,7 @@ static mr_status *check(const mr_fed_simulated_options *o)
 /* Takes over the weights, also on failure. All clients join before the threads start. */
 mr_status *mr_fed_simulated_new(const mr_fed_simulated_options *o, mr_fed_weights *weights, mr_fed_simulated **out)
 {
-    mr_status *st = check(o);
+    mr_status *st = check_options(o);
     if (st) {
         mr_fed_weights_unref(weights);
         return st;
@@ -148,7 +148,7 @@ mr_status *mr_fed_simulated_new(const mr_fed_simulated_options *o, mr_fed_weight
     mr_fed_simulated *s = mr_new(mr_fed_simulated);
     s->o = *o;
     s->o.coordinator.rounds.n_clients = o->n_clients;
-    s->o.coordinator.asked = push;
+    s->o.coordinator.asked = queue_client;
     s->o.coordinator.arg = s;
     mr_mutex_init(&s->mu);
     mr_cond_init(&s->work);
@@ -162,7 +162,7 @@ mr_status *mr_fed_simulated_new(const mr_fed_simulated_options *o, mr_fed_weight
     MR_GO(mr_fed_coordinator_new(&s->o.coordinator, weights, &s->coordinator));
     for (int i = 0; i < o->n_clients; i++)
         mr_fed_coordinator_join_as(s->coordinator, i);
-    MR_GO(start(s));
+    MR_GO(start_threads(s));
     *out = s;
     s = NULL;
 out:

@@ -12,7 +12,7 @@ typedef uint64_t field[5];
 typedef unsigned __int128 u128;
 static const uint64_t mask51 = ((uint64_t)1 << 51) - 1;
 
-static uint64_t load64(const uint8_t *p)
+static uint64_t load_u64(const uint8_t *p)
 {
     uint64_t v = 0;
     for (int i = 0; i < 8; i++)
@@ -21,17 +21,17 @@ static uint64_t load64(const uint8_t *p)
 }
 
 /* Little-endian; the top bit of the last byte is ignored, as the RFC requires. */
-static void unpack(field out, const uint8_t p[32])
+static void field_unpack(field out, const uint8_t p[32])
 {
-    out[0] = load64(p) & mask51;
-    out[1] = load64(p + 6) >> 3 & mask51;
-    out[2] = load64(p + 12) >> 6 & mask51;
-    out[3] = load64(p + 19) >> 1 & mask51;
-    out[4] = load64(p + 24) >> 12 & mask51; /* the top bit does not count */
+    out[0] = load_u64(p) & mask51;
+    out[1] = load_u64(p + 6) >> 3 & mask51;
+    out[2] = load_u64(p + 12) >> 6 & mask51;
+    out[3] = load_u64(p + 19) >> 1 & mask51;
+    out[4] = load_u64(p + 24) >> 12 & mask51; /* the top bit does not count */
 }
 
 /* Brings limbs below 2^51, up to a small rest in limb 0. What leaves limb 4 counts 19 times, because 2^255 = 19. */
-static void carry(field f)
+static void field_carry(field f)
 {
     for (int i = 0; i < 4; i++) {
         f[i + 1] += f[i] >> 51;
@@ -42,12 +42,12 @@ static void carry(field f)
 }
 
 /* Reduces to the number below 2^255 - 19 that represents the field element. */
-static void pack(uint8_t out[32], const field in)
+static void field_pack(uint8_t out[32], const field in)
 {
     field f;
     memcpy(f, in, sizeof f);
-    carry(f);
-    carry(f);
+    field_carry(f);
+    field_carry(f);
     uint64_t q = (f[0] + 19) >> 51; /* 1 when f is not below the prime */
     for (int i = 1; i < 5; i++)
         q = (f[i] + q) >> 51;
@@ -64,24 +64,24 @@ static void pack(uint8_t out[32], const field in)
 }
 
 /* No carry: the limbs of the result are below 2^54 if those of a and b are below 2^53. */
-static void add(field out, const field a, const field b)
+static void field_add(field out, const field a, const field b)
 {
     for (int i = 0; i < 5; i++)
         out[i] = a[i] + b[i];
 }
 
 /* a + 8p - b, so that no limb is below zero while those of b are below 2^54. */
-static void subtract(field out, const field a, const field b)
+static void field_subtract(field out, const field a, const field b)
 {
     out[0] = a[0] + 0x3fffffffffff68 - b[0];
     for (int i = 1; i < 5; i++)
         out[i] = a[i] + 0x3ffffffffffff8 - b[i];
-    carry(out);
+    field_carry(out);
 }
 
 /* Schoolbook multiplication; products beyond limb 4 wrap around with the factor 19. out may be a or b, because it
  * is written last. */
-static void multiply(field out, const field a, const field b)
+static void field_multiply(field out, const field a, const field b)
 {
     u128 t[5];
     for (int i = 0; i < 5; i++) {
@@ -104,37 +104,37 @@ static void multiply(field out, const field a, const field b)
 /* out = a^(2^n), n >= 1. */
 static void square_times(field out, const field a, int n)
 {
-    multiply(out, a, a);
+    field_multiply(out, a, a);
     while (--n)
-        multiply(out, out, out);
+        field_multiply(out, out, out);
 }
 
 /* a^(p - 2), p - 2 = 2^255 - 21: runs of ones, doubled in length. */
-static void invert(field out, const field a)
+static void field_invert(field out, const field a)
 {
     field a2, a9, a11, x5, x10, x20, x50, x100, t;
     square_times(a2, a, 1);
     square_times(t, a2, 2);
-    multiply(a9, t, a);
-    multiply(a11, a9, a2);
+    field_multiply(a9, t, a);
+    field_multiply(a11, a9, a2);
     square_times(t, a11, 1);
-    multiply(x5, t, a9); /* 2^5 - 1 */
+    field_multiply(x5, t, a9); /* 2^5 - 1 */
     square_times(t, x5, 5);
-    multiply(x10, t, x5);
+    field_multiply(x10, t, x5);
     square_times(t, x10, 10);
-    multiply(x20, t, x10);
+    field_multiply(x20, t, x10);
     square_times(t, x20, 20);
-    multiply(t, t, x20);
+    field_multiply(t, t, x20);
     square_times(t, t, 10);
-    multiply(x50, t, x10);
+    field_multiply(x50, t, x10);
     square_times(t, x50, 50);
-    multiply(x100, t, x50);
+    field_multiply(x100, t, x50);
     square_times(t, x100, 100);
-    multiply(t, t, x100);
+    field_multiply(t, t, x100);
     square_times(t, t, 50);
-    multiply(t, t, x50);
+    field_multiply(t, t, x50);
     square_times(t, t, 5);
-    multiply(out, t, a11);
+    field_multiply(out, t, a11);
 }
 
 /* Swaps if bit is 1, with the same instructions in both cases. */
@@ -149,33 +149,33 @@ static void swap_if(uint64_t bit, field a, field b)
 }
 
 /* One bit of the ladder, in the letters of the RFC. */
-static void step(field x1, field x2, field z2, field x3, field z3)
+static void ladder_step(field x1, field x2, field z2, field x3, field z3)
 {
     static const field a24 = {121665};
     field a, aa, b, bb, e, c, d, da, cb;
-    add(a, x2, z2);
-    multiply(aa, a, a);
-    subtract(b, x2, z2);
-    multiply(bb, b, b);
-    subtract(e, aa, bb);
-    add(c, x3, z3);
-    subtract(d, x3, z3);
-    multiply(da, d, a);
-    multiply(cb, c, b);
-    add(x3, da, cb);
-    multiply(x3, x3, x3);
-    subtract(z3, da, cb);
-    multiply(z3, z3, z3);
-    multiply(z3, z3, x1);
-    multiply(x2, aa, bb);
-    multiply(z2, a24, e);
-    add(z2, z2, aa);
-    multiply(z2, e, z2);
+    field_add(a, x2, z2);
+    field_multiply(aa, a, a);
+    field_subtract(b, x2, z2);
+    field_multiply(bb, b, b);
+    field_subtract(e, aa, bb);
+    field_add(c, x3, z3);
+    field_subtract(d, x3, z3);
+    field_multiply(da, d, a);
+    field_multiply(cb, c, b);
+    field_add(x3, da, cb);
+    field_multiply(x3, x3, x3);
+    field_subtract(z3, da, cb);
+    field_multiply(z3, z3, z3);
+    field_multiply(z3, z3, x1);
+    field_multiply(x2, aa, bb);
+    field_multiply(z2, a24, e);
+    field_add(z2, z2, aa);
+    field_multiply(z2, e, z2);
 }
 
 /* The function X25519 of RFC 7748, 5: clamps the key, runs 255 steps, and wipes everything that depends on the
  * key. */
-static void ladder(const uint8_t secret[32], const uint8_t point[32], uint8_t out[32])
+static void run_ladder(const uint8_t secret[32], const uint8_t point[32], uint8_t out[32])
 {
     uint8_t k[32];
     field x1, x2 = {1}, z2 = {0}, x3, z3 = {1};
@@ -183,20 +183,20 @@ static void ladder(const uint8_t secret[32], const uint8_t point[32], uint8_t ou
     memcpy(k, secret, 32);
     k[0] &= 248;
     k[31] = (k[31] & 127) | 64;
-    unpack(x1, point);
+    field_unpack(x1, point);
     memcpy(x3, x1, sizeof x3);
     for (int i = 254; i >= 0; i--) {
         uint64_t bit = k[i / 8] >> (i % 8) & 1;
         swap_if(swapped ^ bit, x2, x3);
         swap_if(swapped ^ bit, z2, z3);
         swapped = bit;
-        step(x1, x2, z2, x3, z3);
+        ladder_step(x1, x2, z2, x3, z3);
     }
     swap_if(swapped, x2, x3);
     swap_if(swapped, z2, z3);
-    invert(z2, z2);
-    multiply(x2, x2, z2);
-    pack(out, x2);
+    field_invert(z2, z2);
+    field_multiply(x2, x2, z2);
+    field_pack(out, x2);
     mr_wipe(k, sizeof k);
     mr_wipe(x2, sizeof x2);
     mr_wipe(z2, sizeof z2);
@@ -207,12 +207,12 @@ static void ladder(const uint8_t secret[32], const uint8_t point[32], uint8_t ou
 void mr_x25519_public(const uint8_t secret[MR_X25519], uint8_t out[MR_X25519])
 {
     static const uint8_t base[32] = {9};
-    ladder(secret, base, out);
+    run_ladder(secret, base, out);
 }
 
 bool mr_x25519(const uint8_t secret[MR_X25519], const uint8_t other[MR_X25519], uint8_t out[MR_X25519])
 {
     static const uint8_t zero[32];
-    ladder(secret, other, out);
+    run_ladder(secret, other, out);
     return !mr_secret_equal(out, zero, 32);
 }
