@@ -25,6 +25,7 @@ void mr_chrome_init(mr_chrome *c, mr_str *out)
     begin_trace(c);
 }
 
+/* Nothing appears at the path before mr_chrome_end commits the file. */
 mr_status *mr_chrome_open(mr_chrome *c, const char *path)
 {
     *c = (mr_chrome){.out = &c->gathered, .next_flow = 1};
@@ -120,6 +121,7 @@ static void begin_event(mr_chrome *c, char phase, int pid, int tid, mr_sv name)
     put_text(c, name);
 }
 
+/* Pieces are written between two events only, so a piece always ends with a complete event. */
 static void end_event(mr_chrome *c)
 {
     mr_str_appendc(c->out, '}');
@@ -188,6 +190,7 @@ void mr_chrome_span(mr_chrome *c, int pid, int tid, mr_sv name, mr_sv kind, int6
     end_event(c);
 }
 
+/* A mark on one thread ("s":"t"), not across the whole process. */
 void mr_chrome_instant(mr_chrome *c, int pid, int tid, mr_sv name, int64_t at_ns)
 {
     begin_event(c, 'i', pid, tid, name);
@@ -196,6 +199,7 @@ void mr_chrome_instant(mr_chrome *c, int pid, int tid, mr_sv name, int64_t at_ns
     end_event(c);
 }
 
+/* Counters belong to a process; viewers draw one curve per name. */
 void mr_chrome_counter(mr_chrome *c, int pid, mr_sv name, int64_t at_ns, double value)
 {
     begin_event(c, 'C', pid, 0, name);
@@ -214,6 +218,7 @@ static void put_end(mr_chrome *c, char phase, mr_sv name, uint64_t id, mr_chrome
     end_event(c);
 }
 
+/* The two ends are paired by a number that is unique in the trace. */
 void mr_chrome_arrow(mr_chrome *c, mr_sv name, mr_chrome_point from, mr_chrome_point to)
 {
     uint64_t id = c->next_flow++;

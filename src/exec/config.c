@@ -1,6 +1,7 @@
 /* exec/config.c -- ConfigProto and RunOptions, as far as a session uses them.
  *
- * Fields that nothing here reads are accepted and ignored. */
+ * Fields that nothing here reads are accepted and ignored, as TensorFlow does with options of other versions. Values
+ * are checked where they are used, for example device_count in env.c. */
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -69,12 +70,14 @@ mr_status *mr_session_config_parse(mr_sv config_proto, mr_session_config *out)
     out->placement_period = c->placement_period;
     if (c->graph_options)
         read_graph_options(c->graph_options, out);
+    /* Texts are copied into arrays of fixed size. A leader that does not fit is no task's name and is ignored; an
+     * executor type is cut, and then refused as unknown. */
     if (c->experimental) {
         const char *leader = c->experimental->collective_group_leader;
         out->share_brought = c->experimental->share_session_state_in_clusterspec_propagation;
         out->order_collectives = c->experimental->collective_deterministic_sequential_execution;
         snprintf(out->executor_type, sizeof out->executor_type, "%s", c->experimental->executor_type);
-        if (strlen(leader) < sizeof out->group_leader) /* else it is no task's name */
+        if (strlen(leader) < sizeof out->group_leader)
             memcpy(out->group_leader, leader, strlen(leader) + 1);
     }
     mr_message_free(&c->base);
@@ -116,6 +119,7 @@ mr_status *mr_run_options_check(const mr_run_options *o)
     return o && o->cancel && mr_cancel_started(o->cancel) ? mr_run_interrupted() : NULL;
 }
 
+/* Accepts NULL. */
 void mr_device_infos_free(mr_device_info *d, int n)
 {
     for (int i = 0; d && i < n; i++) {

@@ -87,6 +87,7 @@ static mr_status *plugin_clear(mr_allocator *a, void *p, size_t bytes)
     return st;
 }
 
+/* The peak and the limit are not known: the library manages the memory. */
 static void plugin_stats(mr_allocator *a, mr_allocator_stats *out)
 {
     memory *m = (memory *)a;
@@ -211,6 +212,7 @@ mr_allocator *mr_plugin_memory(const mr_device *d)
     return d->type->start == plugin_start && p->p->own_memory ? &p->m->a : NULL;
 }
 
+/* Strings and handles need the host's destructors, so they are always in host memory. */
 mr_allocator *mr_plugin_allocator(const mr_run *r, int output, mr_dtype type)
 {
     mr_allocator *a = mr_plugin_memory(r->step->device);

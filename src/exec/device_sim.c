@@ -198,6 +198,7 @@ static const mr_pshape *shape_of(mr_arena *a, const mr_value *v)
     return v->kind == MR_LIVE ? mr_pshape_of(a, v->t->rank, v->t->dims) : NULL;
 }
 
+/* The array and the shapes are in the arena. */
 static const mr_pshape **shapes_of(mr_arena *a, const mr_value *v, int n)
 {
     const mr_pshape **s = mr_arena_array(a, const mr_pshape *, n + 1);

@@ -32,6 +32,7 @@ static bool is_type(mr_sv t)
     return ok;
 }
 
+/* 0 is allowed: it means the default. */
 static mr_status *check_positive(const mr_device_sim *d, const char *what, double v)
 {
     return v >= 0 && isfinite(v)
@@ -56,6 +57,7 @@ static mr_status *check_device(const mr_device_sim *d)
     return check_positive(d, "link_bytes_per_s", d->link_bytes_per_s);
 }
 
+/* s may be NULL. */
 bool mr_device_sims_has(const mr_device_sims *s, const char *type)
 {
     for (int i = 0; s && i < s->devices.n; i++)
@@ -104,6 +106,7 @@ mr_status *mr_device_sims_link(mr_device_sims *s, const mr_device_sim_link *l)
         return mr_invalid("Link from %s to %s: latency_s is %g and bytes_per_s is %g, expected finite numbers of at "
                           "least 0",
                           l->from, l->to, l->latency_s, l->bytes_per_s);
+    /* A second description of a link replaces the first. */
     for (int i = 0; i < s->links.n; i++)
         if (strcmp(s->links.p[i].from, l->from) == 0 && strcmp(s->links.p[i].to, l->to) == 0) {
             s->links.p[i] = *l;

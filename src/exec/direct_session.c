@@ -85,8 +85,9 @@ static mr_status *find_sorted(mr_direct *s, const mr_run_signature *sorted, bool
     return NULL;
 }
 
-/* The exact order of feeds, fetches and targets is looked up first. A new order of a known signature only
- * gets an entry of its own. The second look under s->making finds what another thread has made meanwhile. */
+/* The exact order of feeds, fetches and targets is looked up first. A new order of a known signature only gets
+ * another entry for the same program. The second lookup under s->making finds what another thread has made
+ * meanwhile. */
 mr_status *mr_direct_find(mr_direct *s, const mr_run_signature *sig, bool partial, mr_entry **out)
 {
     uint64_t hash = mr_run_signature_hash(sig, partial);
@@ -138,6 +139,7 @@ mr_status *mr_direct_enter(mr_direct *s)
     return mr_error(MR_CANCELLED, "Session has been closed.");
 }
 
+/* The session may be freed as soon as the lock is released. */
 void mr_direct_leave(mr_direct *s)
 {
     mr_lock(&s->mu);
@@ -178,6 +180,7 @@ static mr_status *fill_args(const mr_direct *s, mr_flow *f, const mr_entry *e, c
 static mr_status *take_results(mr_flow *f, const mr_entry *e, const mr_run_args *a)
 {
     MR_ASSERT(f->parts_left == 0);
+    /* Checks all of them first, so that on failure nothing has been handed out. */
     for (int i = 0; i < a->n_fetches; i++)
         if (f->rets[e->fetch_at[i]].kind != MR_LIVE)
             return mr_invalid("Retval[%d] does not have value", i);
@@ -321,6 +324,7 @@ static mr_status *direct_close(mr_session *base)
     return NULL;
 }
 
+/* The caller owns the array and its texts (mr_device_infos_free). */
 static mr_status *direct_list_devices(mr_session *base, mr_device_info **out, int *n)
 {
     const mr_direct *s = (mr_direct *)base;

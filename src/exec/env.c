@@ -170,6 +170,7 @@ void mr_env_deinit(mr_env *e)
     *e = (mr_env){0};
 }
 
+/* Costs, placements and rendezvous are left to the caller: they differ from run to run. */
 mr_prepare_options mr_env_prepare_options(const mr_env *e)
 {
     const mr_session_config *c = &e->config;

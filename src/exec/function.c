@@ -25,7 +25,7 @@
 #define MAX_DEPTH_BYTES ((size_t)1 << 30)
 
 typedef struct function {
-    mr_function *def;      /* as it was; the client may have removed and redefined it */
+    mr_function *def;      /* referenced; the client may have removed or redefined the function since */
     const mr_device *device;
     bool is_gradient;      /* of def: SymbolicGradient */
     uint64_t state;        /* mr_later_call.state whose calls share its kernels; 0: the session's */
@@ -644,6 +644,7 @@ static void keep_later(mr_caller *c, mr_later *l, mr_run *r)
     list_later((mr_functions *)c, l);
 }
 
+/* mr_caller.keep_like: the new object counts as nested as deep as the one it was made from. */
 static void keep_later_like(mr_caller *c, mr_later *l, const mr_later *like)
 {
     l->depth = like->depth;
@@ -715,13 +716,14 @@ void mr_functions_end(mr_functions *fs)
 
 /* ---- making and freeing ---- */
 
+/* The cancellation of calls outside of steps is a child of the session's. On a server it has no parent: iterators
+ * that are resources of its devices outlive a session. */
 mr_functions *mr_functions_new(mr_env *e)
 {
     mr_functions *fs = mr_new(mr_functions);
     fs->caller = (mr_caller){call_function, call_later, keep_later,  keep_later_like,
                              forget_later,  call_on,    forget_state};
     fs->env = e;
-    /* Iterators that are kept in the devices of a server outlive a session. */
     fs->cancel = mr_cancel_new(e->borrowed ? NULL : e->cancel);
     mr_mutex_init(&fs->mu);
     mr_mutex_init(&fs->later_mu);

@@ -17,6 +17,7 @@ struct mr_kernel_cache {
     mr_map by_name; /* "device;node" -> kept * MR_GUARDED_BY(mu) */
 };
 
+/* One per session. */
 mr_kernel_cache *mr_kernel_cache_new(void)
 {
     mr_kernel_cache *c = mr_new(mr_kernel_cache);
@@ -43,6 +44,7 @@ void mr_kernel_cache_clear(mr_kernel_cache *c)
     mr_map_deinit(&all);
 }
 
+/* Kernels that plans still use live on until those are freed. */
 void mr_kernel_cache_free(mr_kernel_cache *c)
 {
     if (!c)

@@ -30,7 +30,9 @@ struct mr_partial_run {
     mr_refs refs;                  /* one for the table, one for each call in progress */
 };
 
-typedef struct fetch { /* one value on its way to the client */
+/* One value on its way to the client. fetch_came fills in the result, on any thread; the caller reads it only when
+ * n_waiting is 0. */
+typedef struct fetch {
     mr_recv w;
     mr_partial_run *run;
     mr_status *st;
@@ -55,6 +57,7 @@ static mr_status *make_keys(const mr_direct *s, const mr_out *o, int n, mr_rende
     return st;
 }
 
+/* k may be NULL or filled in part: the missing keys are zero. */
 static void free_keys(mr_rendezvous_key *k, int n)
 {
     for (int i = 0; k && i < n; i++)
@@ -139,6 +142,7 @@ out:
     return st;
 }
 
+/* The handle is a number as text; clients treat it as opaque. */
 mr_status *mr_partial_setup(mr_session *base, const mr_run_args *a, char **handle)
 {
     mr_direct *s = (mr_direct *)base;

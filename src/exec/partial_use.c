@@ -18,6 +18,7 @@ void mr_partial_use_deinit(mr_partial_use *u)
     *u = (mr_partial_use){0};
 }
 
+/* Linear: a signature has few feeds and fetches. */
 int mr_outs_find(const mr_out *o, int n, mr_out want)
 {
     for (int i = 0; i < n; i++)
@@ -53,6 +54,7 @@ mr_status *mr_partial_use_check(const mr_partial_use *u, const mr_partial_call *
     return NULL;
 }
 
+/* Everything that the call names is used now, even if the call fails later: a failed call ends the partial run. */
 void mr_partial_use_mark(mr_partial_use *u, const mr_partial_call *c)
 {
     const mr_run_signature *sig = u->sig;
@@ -71,6 +73,7 @@ static bool all_used(const bool *used, int n)
     return true;
 }
 
+/* True also for a setup without feeds and fetches. */
 bool mr_partial_use_all(const mr_partial_use *u)
 {
     return all_used(u->fed, u->sig->n_feeds) && all_used(u->fetched, u->sig->n_fetches);

@@ -77,6 +77,7 @@ mr_placing *mr_placing_new(mr_device *const *devices, int n_devices, int period)
     return p;
 }
 
+/* No step may be running. */
 void mr_placing_free(mr_placing *p)
 {
     if (!p)
@@ -252,6 +253,7 @@ out:
     return st;
 }
 
+/* Holds the lock while it writes: a step that wants to add costs waits. */
 mr_status *mr_placing_save(mr_placing *p, const char *path)
 {
     mr_lock(&p->mu);
@@ -260,6 +262,7 @@ mr_status *mr_placing_save(mr_placing *p, const char *path)
     return st;
 }
 
+/* Costs of an earlier session give good placements from the first step on. */
 mr_status *mr_placing_load(mr_placing *p, const char *path)
 {
     mr_lock(&p->mu);

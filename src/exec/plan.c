@@ -41,6 +41,7 @@ static int frame_of(const maker *m, const mr_node *n)
 
 /* ---- frames ---- */
 
+/* Graphs without loops need no frames and are the common case. */
 static bool has_loops(const mr_graph *g)
 {
     for (int i = 0; i < g->nodes.n; i++)
@@ -78,6 +79,7 @@ static mr_status *make_frames(maker *m)
         if (depth[i] > MAX_NESTING)
             return mr_invalid("frame '%s': loops are nested deeper than %d", f->name, MAX_NESTING);
     }
+    /* children lists the children of all frames, grouped by parent; a frame finds its own from first_child on. */
     uint32_t at = 0;
     for (int i = 0; i < p->n_frames; at += (uint32_t)p->frames[i++].n_children)
         p->frames[i].first_child = at;
@@ -88,7 +90,7 @@ static mr_status *make_frames(maker *m)
 
 /* ---- nodes ---- */
 
-/* The flags that follow from the op alone. */
+/* The flags that follow from the op alone. Outputs of a Switch or a Recv may stay unset: then they are dead. */
 static uint32_t flags_by_op(const mr_node *n)
 {
     const char *op = n->def->name;
@@ -212,6 +214,7 @@ static mr_status *place_words(maker *m)
     mr_status *st = NULL;
     for (uint32_t i = 0; i < p->n_nodes; i++)
         MR_GO(place_node(m, i, n_merges));
+    /* The words of a frame: one per node, then one more per Merge. */
     uint32_t first = 0;
     for (int i = 0; i < p->n_frames; i++) {
         p->frames[i].first_word = first;

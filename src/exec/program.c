@@ -226,6 +226,7 @@ void mr_flow_start(mr_flow *f, const mr_flow_start_args *a)
     MR_ASSERT(f->parts_left == 0 && a->done && a->runner);
     uint32_t run = atomic_fetch_add_explicit(&p->n_runs, 1, memory_order_relaxed);
     int64_t id = a->root ? a->root->id : a->step_id ? a->step_id : next_step_id();
+    /* Everything that the execs and callbacks read is set before the first exec starts. */
     if (a->rendezvous)
         f->rendezvous = mr_rendezvous_ref(a->rendezvous);
     f->runner = a->runner;
@@ -294,6 +295,7 @@ static bool is_light(const mr_plan *p, uint64_t *ns)
     return true;
 }
 
+/* The costs are measured while the program runs, so the answer may change from run to run. */
 bool mr_program_is_light(const mr_program *p)
 {
     uint64_t ns = 0;
@@ -338,6 +340,7 @@ mr_status *mr_program_new(mr_graph **parts, mr_device *const *devices, int n_dev
     return st;
 }
 
+/* Frees a list of flows that are not running. */
 static void free_flows(mr_flow *f)
 {
     for (mr_flow *next; f; f = next) {

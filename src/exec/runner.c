@@ -45,6 +45,7 @@ static void append_work(mr_work **head, mr_work **tail, mr_work *w)
     *tail = w;
 }
 
+/* The front of a list: runs next. */
 static void prepend_work(mr_work **head, mr_work **tail, mr_work *w)
 {
     w->next = *head;
@@ -53,6 +54,7 @@ static void prepend_work(mr_work **head, mr_work **tail, mr_work *w)
         *tail = w;
 }
 
+/* NULL if the list is empty. */
 static mr_work *take_first(mr_work **head, mr_work **tail)
 {
     mr_work *w = *head;
@@ -61,6 +63,7 @@ static mr_work *take_first(mr_work **head, mr_work **tail)
     return w;
 }
 
+/* The runner must be reset before each use. */
 void mr_runner_init(mr_runner *r)
 {
     *r = (mr_runner){0};
@@ -69,6 +72,7 @@ void mr_runner_init(mr_runner *r)
     mr_guest_init(&r->guest);
 }
 
+/* The step has ended and the caller has returned from mr_runner_wait. */
 void mr_runner_deinit(mr_runner *r)
 {
     MR_ASSERT(!r->head && r->n_queued == 0);
@@ -225,6 +229,7 @@ void mr_runner_post(mr_runner *r, mr_work *w)
         mr_runner_run(r, w);
 }
 
+/* w runs again on this thread, after the work that is in its list now. */
 void mr_runner_yield(mr_runner *r, mr_work *w)
 {
     MR_ASSERT(mine && mine->runner == r);

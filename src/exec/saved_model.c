@@ -18,6 +18,7 @@ typedef struct paths {
     MR_VEC(mr_tensor *) values;
 } paths;
 
+/* Frees the texts; the nodes belong to the graph. */
 static void paths_deinit(paths *p)
 {
     for (int i = 0; i < p->values.n; i++)
@@ -250,6 +251,7 @@ static mr_status *resolve_signature(const mr_graph *g, const Tensorflow__Signatu
     return NULL;
 }
 
+/* On failure *out is empty. */
 mr_status *mr_model_signature_find(const mr_graph *g, const mr_meta_graph *m, const char *key, mr_model_signature *out)
 {
     mr_sv bytes;
@@ -271,6 +273,7 @@ static void free_names(mr_model_tensor *t, int n)
         mr_free(t[i].name);
 }
 
+/* The tensors themselves belong to the graph. */
 void mr_model_signature_deinit(mr_model_signature *s)
 {
     free_names(s->inputs.p, s->inputs.n);

@@ -13,6 +13,7 @@ static uint64_t mix_hash(uint64_t h, uint64_t v)
     return h ^ h >> 32;
 }
 
+/* The number is hashed too, so that feeds and fetches cannot be confused. */
 static uint64_t mix_outs(uint64_t h, const mr_out *o, int n)
 {
     h = mix_hash(h, (uint64_t)n);
@@ -51,6 +52,7 @@ static bool same_signature(const mr_run_signature *a, const mr_run_signature *b)
            same_outs(a->fetches, b->fetches, a->n_fetches);
 }
 
+/* Compares the whole signature: different ones may have equal hashes. */
 mr_entry *mr_run_signatures_find(const mr_run_signatures *s, const mr_run_signature *sig, bool partial,
                              uint64_t hash)
 {
@@ -71,6 +73,7 @@ static void *copy_of(const void *p, int n, size_t bytes)
     return c;
 }
 
+/* Deep: the caller's arrays may change after the run. */
 static void copy_signature(const mr_run_signature *sig, mr_run_signature *out)
 {
     *out = *sig;
@@ -87,6 +90,7 @@ void mr_run_signature_deinit(mr_run_signature *sig)
     *sig = (mr_run_signature){0};
 }
 
+/* For qsort and bsearch; the order is arbitrary but the same for the life of the graph. */
 static int by_out(const void *a, const void *b)
 {
     const mr_out *x = a, *y = b;

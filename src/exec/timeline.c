@@ -8,6 +8,7 @@
 
 enum { MAX_BESIDE = 512 };
 
+/* In the order of mr_span_kind. */
 const char *mr_span_kind_name(mr_span_kind k)
 {
     static const char *const names[] = {"compute", "input", "send", "wait", "save", "down"};
@@ -15,6 +16,7 @@ const char *mr_span_kind_name(mr_span_kind k)
     return names[k];
 }
 
+/* Keys of lanes are copied, because they are composed of task and name. */
 void mr_timeline_init(mr_timeline *t)
 {
     *t = (mr_timeline){
@@ -22,6 +24,7 @@ void mr_timeline_init(mr_timeline *t)
     mr_arena_init(&t->arena, 0);
 }
 
+/* Names are freed with the arena, after the maps that borrow them. */
 void mr_timeline_deinit(mr_timeline *t)
 {
     mr_vec_deinit(&t->tasks);
@@ -148,6 +151,7 @@ void mr_timeline_sample(mr_timeline *t, int task, const char *name, int64_t at_n
     mr_vec_push(&t->samples, (mr_sample){mr_timeline_name(t, mr_sv_of(name)), task, at_ns, value});
 }
 
+/* An end before the start is moved to it. */
 int mr_timeline_step_add(mr_timeline *t, int64_t number, int home, int64_t start_ns, int64_t end_ns)
 {
     MR_ASSERT(home >= -1 && home < t->tasks.n);
@@ -156,6 +160,7 @@ int mr_timeline_step_add(mr_timeline *t, int64_t number, int home, int64_t start
     return t->steps.n - 1;
 }
 
+/* Steps do not count: they may begin before their first span. */
 void mr_timeline_range(const mr_timeline *t, int64_t *start_ns, int64_t *end_ns)
 {
     int64_t from = INT64_MAX, to = INT64_MIN;

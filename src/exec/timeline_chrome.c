@@ -137,6 +137,7 @@ void mr_timeline_to_chrome(const mr_timeline *t, mr_chrome *c)
     }
 }
 
+/* The first error of the writer is returned at the end. */
 mr_status *mr_timeline_write_chrome(const mr_timeline *t, const char *path)
 {
     mr_chrome c;

@@ -57,6 +57,7 @@ static unit unit_of(double ns)
     return (unit){"ns", 1};
 }
 
+/* Three significant digits, as far as the unit is not nanoseconds. */
 void mr_put_duration(mr_str *out, double ns)
 {
     unit u = unit_of(ns);
@@ -262,6 +263,7 @@ static void put_lane(picture *p, int lane, bool with_task, bool *seen)
 
 /* ---- all ---- */
 
+/* For qsort: by start, the outer one of nested spans first. */
 static int by_start(const void *a, const void *b)
 {
     const mr_span *x = *(const mr_span *const *)a, *y = *(const mr_span *const *)b;

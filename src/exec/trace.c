@@ -49,6 +49,7 @@ static int64_t wall_offset_ns(void)
 
 int64_t mr_trace_clock_ns(void) { return mr_now_ns() + wall_offset_ns(); }
 
+/* All records of a trace have the same offset to the wall clock. */
 mr_trace *mr_trace_new(void)
 {
     mr_trace *t = mr_new(mr_trace);
@@ -61,6 +62,7 @@ mr_trace *mr_trace_new(void)
 /* Before the step starts, so that all records have the same offset. */
 void mr_trace_skew(mr_trace *t, int64_t ns) { t->wall_ns += ns; }
 
+/* The step has ended: nobody records any more. */
 void mr_trace_free(mr_trace *t)
 {
     if (!t)

@@ -84,6 +84,7 @@ static edge_key key_of(const mr_record *r)
     return (edge_key){r->step, sends ? r->device : r->peer, sends ? r->peer : r->device, r->tensor};
 }
 
+/* Orders by everything that identifies a transfer, but not by time. */
 static int compare_keys(const mr_record *a, const mr_record *b)
 {
     edge_key x = key_of(a), y = key_of(b);

@@ -120,12 +120,14 @@ static void draft_by_memory(finder *f)
     int64_t *left = mr_new_array(int64_t, w->n_devices);
     for (int d = 0; d < w->n_devices; d++)
         left[d] = w->memory ? w->memory[d] : INT64_MAX;
+    /* Fixed groups take their memory first. */
     for (int g = 0; g < w->n_groups; g++) {
         done[g] = f->fixed[g] >= 0;
         f->trial[g] = f->fixed[g];
         if (done[g])
             left[f->fixed[g]] -= f->bytes[g];
     }
+    /* Each round places the largest group that is left, until only groups without memory remain. */
     bool ok = true;
     for (int round = 0; round < w->n_groups && ok; round++) {
         int largest = -1, best = -1;
@@ -150,6 +152,7 @@ static void draft_by_memory(finder *f)
     mr_free(left);
 }
 
+/* One greedy draft. Nodes enter the heap when all their inputs are placed, and are placed when they leave it. */
 typedef struct greedy {
     finder *f;
     bool by_rank;
@@ -349,6 +352,7 @@ static void draft_greedy(finder *f, bool by_rank)
 
 /* ---- polishing ---- */
 
+/* The state starts at 0 in every search, so equal workloads give equal answers. */
 static uint64_t next_random(finder *f)
 {
     f->random += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
@@ -435,7 +439,8 @@ static mr_status *check_groups(finder *f, int *culprit)
     return NULL;
 }
 
-/* The drafts, then the search. If memory suffices nowhere, the culprit is a node of the largest group. */
+/* The greedy drafts, each single device, and only if all of these fail for lack of memory the draft by memory.
+ * Then the search improves the best. If memory suffices nowhere, *culprit is a node of the largest group. */
 static mr_status *find_devices(finder *f, int *culprit)
 {
     MR_TRY(check_groups(f, culprit));
@@ -457,6 +462,7 @@ static mr_status *find_devices(finder *f, int *culprit)
     return NULL;
 }
 
+/* A group that can run on no device gets `device` all the same; mr_assign_simulate then reports INFINITY. */
 void mr_assign_single(const mr_workload *w, const int *fixed, int device, int *device_of)
 {
     bool *can = mr_new_array(bool, (size_t)w->n_groups * (size_t)w->n_devices + 1);

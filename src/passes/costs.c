@@ -70,6 +70,7 @@ void mr_costs_free(mr_costs *c)
     mr_free(c);
 }
 
+/* Finds or makes the record of a node. */
 static record *get_record(mr_costs *c, mr_sv node)
 {
     record *r = mr_map_get(&c->nodes, node);
@@ -100,6 +101,7 @@ static ran *find_ran(const record *r, mr_sv device)
     return a;
 }
 
+/* Finds or makes the mean of a node on a device. */
 static ran *get_ran(mr_costs *c, mr_sv node, mr_sv device)
 {
     record *r = get_record(c, node);
@@ -154,7 +156,7 @@ static double estimate_seconds(mr_effort e, const mr_speed *s)
     return s->op_s + MR_MAX(e.flops / s->flops_per_s, e.bytes / s->bytes_per_s);
 }
 
-/* True for the client's ends and transfers: they occupy no device, and a measured _Recv has only waited. */
+/* True for feeds, fetches and transfers: they occupy no device, and a measured _Recv has mostly waited. */
 static bool takes_no_time(const mr_node *n)
 {
     static const char *const ops[] = {"_Arg", "_Retval", "_Send", "_Recv", "_HostSend", "_HostRecv"};
@@ -219,6 +221,7 @@ void mr_costs_fill(const mr_costs *c, mr_node *const *nodes, int n_nodes, mr_dev
             seconds[(size_t)i * width + (size_t)d] =
                 takes_no_time(nodes[i]) ? 0 : estimate_seconds(efforts[i], &devices[d]->speed);
     }
+    /* Without measurements the estimates are the result. */
     if (c && c->nodes.n) {
         bool *measured = mr_new_array(bool, (size_t)n_nodes * width + 1);
         double *scale = mr_new_array(double, n_devices);
@@ -294,6 +297,7 @@ mr_status *mr_costs_save(const mr_costs *c, const char *path)
     return st;
 }
 
+/* A line "bytes, node, output, bytes"; f[0] has been checked. */
 static bool parse_bytes(mr_costs *c, const mr_sv f[4])
 {
     int64_t output, bytes;
@@ -336,6 +340,7 @@ mr_status *mr_costs_parse(mr_costs *c, mr_sv text, const char *name)
     return NULL;
 }
 
+/* Adds to the costs that exist. A missing file is an error of mr_file_read_all. */
 mr_status *mr_costs_load(mr_costs *c, const char *path)
 {
     mr_str text = {0};

@@ -58,6 +58,7 @@ static uint64_t hash_node(const mr_node *n)
     return mix_hash(h, ctrl);
 }
 
+/* Linear: control inputs are few, and same_inputs compares them in order first. */
 static bool has_control(const mr_node *n, const mr_node *src)
 {
     for (int i = 0; i < n->n_ctrl; i++)
@@ -165,6 +166,7 @@ mr_status *mr_cse(mr_graph *g)
     if (!m.instead || !m.gone || !m.waited)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot search %d nodes for equal ones", g->nodes.n));
     MR_GO(mr_graph_topological(g, &order, &n));
+    /* Producers first: when a node is visited, its inputs are final, so equal nodes have equal inputs. */
     for (int i = 0; i < n; i++) {
         if (n_gone > 0)
             redirect_controls(&m, order[i]);

@@ -90,6 +90,7 @@ static const family families[] = {
     {"_Send", NOTHING, 0},
 };
 
+/* NULL: the op has no family. */
 static const family *find_family(const char *op)
 {
     int lo = 0, hi = MR_COUNT(families);
@@ -167,6 +168,7 @@ static double in_elements(const sizes *s)
     return most;
 }
 
+/* Of all outputs together. */
 static double out_elements(const sizes *s)
 {
     double sum = 0;
@@ -183,7 +185,8 @@ static bool bool_attr(const mr_node *n, const char *name)
     return a && a->kind == MR_ATTR_BOOL && !a->is_list && a->b;
 }
 
-/* Each output of a product is a sum over the inner size of the first factor. */
+/* Each element of the result is a sum over the inner dimension, which is the last one of the first factor, or the
+ * one before if it is transposed. */
 static double product_terms(const sizes *s)
 {
     if (s->n->n_in < 2 || !has_in(s, 0))

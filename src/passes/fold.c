@@ -59,6 +59,7 @@ static bool too_large(const folder *w, const mr_node *n)
     return false;
 }
 
+/* Accepts NULL, and NULL entries. */
 static void drop_values(mr_tensor **v, int n)
 {
     for (int i = 0; v && i < n; i++)
@@ -234,6 +235,7 @@ mr_status *mr_fold(mr_graph *g, int64_t max_bytes)
         n_out[order[i]->id] = order[i]->n_out;
         visit_node(&w, order[i]);
     }
+    /* All values are known before the first Const is made: feeds_the_rest needs to know which consumers are folded. */
     for (int i = 0; i < n; i++)
         MR_GO(replace_node(&w, order[i]));
     sweep_folded(&w, order, n, had_uses);

@@ -13,6 +13,7 @@ typedef struct finder {
     MR_VEC(mr_frame_info) info;
 } finder;
 
+/* Empty if the attr is missing or has another type; such an Enter still has a frame. */
 static mr_sv enter_frame_name(const mr_node *n)
 {
     const mr_attr *a = mr_node_attr(n, "frame_name");
@@ -28,6 +29,7 @@ static int find_child(const mr_frame_info *info, int n, int parent, mr_sv name)
     return -1;
 }
 
+/* Of an Enter the child frame, of an Exit the parent. -1 for an Exit in the root, which is an error of the graph. */
 int mr_frames_out(const mr_frames *f, const mr_node *n)
 {
     int own = f->of_node[n->id];
@@ -148,6 +150,7 @@ out:
     return st;
 }
 
+/* Accepts frames that are all zero. */
 void mr_frames_deinit(mr_frames *f)
 {
     for (int i = 0; i < f->n; i++)

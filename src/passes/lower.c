@@ -88,7 +88,7 @@ static void add_after(mr_node *n, mr_node *first)
         mr_node_add_control(n, first);
 }
 
-/* Makes n wait for the control inputs of the node that is lowered. */
+/* Makes n wait for the control inputs of the node that is lowered, so that nothing of it runs too early. */
 static void after_controls(site *s, mr_node *n)
 {
     for (int i = 0; i < s->n->n_ctrl; i++)
@@ -175,6 +175,7 @@ static void place_body(site *s, const mr_body *b, const char *name, const mr_out
 
 /* ---- in the node's place ---- */
 
+/* True if some node reads this output. Control edges have output -1. */
 static bool is_used(const mr_node *n, int output)
 {
     for (int i = 0; i < n->uses.n; i++)
@@ -206,6 +207,7 @@ static void replace_controls(site *s, mr_node *executed)
 
 /* ---- If and Case ---- */
 
+/* The branches of an If (0: else, 1: then) or of a Case. */
 typedef struct branches {
     int n;
     mr_body body[MAX_BRANCHES];
@@ -323,6 +325,7 @@ typedef struct loop_var {
     mr_out enter, merge, way, exit;
 } loop_var;
 
+/* A While: one variable for each input of the node. args is used for the condition, then for the body. */
 typedef struct while_loop {
     mr_body cond, body;
     int n;
@@ -452,7 +455,7 @@ static bool read_while(site *s, while_loop *l)
     return good;
 }
 
-/* Returns false if the node stays as it is. */
+/* Returns false if the node stays as it is. The arrays are in the graph's arena, so only the bodies are freed. */
 static bool lower_while(site *s)
 {
     mr_arena *a = &s->w->g->arena;

@@ -2,8 +2,9 @@
  * share.
  *
  * For sessions that request it (collective_deterministic_sequential_execution). The order is that of the instance
- * keys, as far as dependencies allow. Collectives inside of loops, and those with unknown keys, are not ordered. One
- * order is found for all devices together, and control edges follow it within each device, so they close no cycle.
+ * keys, as far as dependencies allow; this search is quadratic, but a step has few collectives. Collectives inside of
+ * loops, and those with unknown keys, are not ordered. One order is found for all devices together, and control edges
+ * follow it within each device, so they close no cycle.
  *
  * Invariant: a call enters the order (placed) only after all calls that it depends on. */
 #include "base/memory.h"
@@ -59,6 +60,7 @@ static bool find_key(const mr_node *n, int64_t *key)
 
 /* ---- who depends on whom ---- */
 
+/* Each node is visited once per search. */
 static void push_node(orderer *o, const mr_node *n)
 {
     if (!n || o->seen[n->id])

@@ -73,6 +73,7 @@ static mr_status *locate_nodes(cutter *c)
 
 /* ---- adding nodes ---- */
 
+/* Starts a node whose name is unique in the process; finish_node must follow. */
 static mr_node_builder *begin_node(cutter *c, const char *op, const char *base)
 {
     char *name = mr_printf("%s/_%lld", base, (long long)next_edge());
@@ -108,6 +109,7 @@ static mr_status *add_empty_const(cutter *c, int device, const char *base, mr_no
 
 /* ---- Enter and NextIteration: moved to where their values are used ---- */
 
+/* True if the node takes a reference, which cannot leave its device. */
 static bool by_reference(const mr_node *n) { return mr_dtype_is_ref(n->in_types[0]); }
 
 /* True for an Enter or NextIteration. A constant RefEnter may send: its value is read in every iteration, and may
@@ -200,6 +202,7 @@ static mr_status *move_doors(cutter *c)
 
 /* ---- control loops ---- */
 
+/* The Merge of a frame's control loop on a device; NULL: there is none. */
 static mr_node **merge_at(cutter *c, int frame, int device) { return &c->merges[frame * c->n_devices + device]; }
 
 /* Makes the Enter and Merge of the control loop on a device, and those of the enclosing loops. close_control_loop
@@ -273,7 +276,8 @@ static mr_status *open_where_cut(cutter *c)
     return NULL;
 }
 
-/* Opens all control loops before any is closed: closing one adds edges from the predicate, which may be cut in turn. */
+/* Opens all control loops before any is closed: closing one adds edges from the predicate, which may cross devices
+ * in turn and need control loops that exist. */
 static mr_status *add_control_loops(cutter *c)
 {
     c->merges = mr_new_array(mr_node *, (int64_t)c->frames.n * c->n_devices);
@@ -287,6 +291,7 @@ static mr_status *add_control_loops(cutter *c)
 
 /* ---- cutting edges ---- */
 
+/* The attrs that identify a transfer; a Send and its Recv have equal ones. */
 static void transfer_attrs(cutter *c, mr_node_builder *b, int from, int to, const char *edge)
 {
     mr_nb_attr(b, "tensor_name", mr_a_str(edge));
@@ -314,6 +319,7 @@ static mr_status *add_cast(cutter *c, mr_out x, mr_dtype to, int device, mr_node
     return finish_node(c, b, device, out);
 }
 
+/* On the device of src. */
 static mr_status *add_send(cutter *c, mr_out src, int to, const char *edge, mr_node **out)
 {
     int from = device_index(c, src.node);
@@ -395,6 +401,7 @@ static mr_status *cut_data_edge(cutter *c, mr_node *n, int input)
 {
     mr_out src = n->in[input];
     int to = device_index(c, n), frame = edge_frame(c, src.node);
+    MR_ASSERT(device_index(c, src.node) != to);
     bool by_ref = mr_dtype_is_ref(mr_out_type(src));
     mr_node *value = by_ref ? NULL : mr_imap_get(&c->recvs, transfer_key(c, src, to));
     if (!value) {
@@ -414,6 +421,7 @@ static mr_status *cut_data_edge(cutter *c, mr_node *n, int input)
 static mr_status *cut_control_edge(cutter *c, mr_node *n, mr_node *src)
 {
     int to = device_index(c, n), frame = edge_frame(c, src);
+    MR_ASSERT(device_index(c, src) != to);
     mr_out key = {src, src->n_out};
     mr_node *id = mr_imap_get(&c->recvs, transfer_key(c, key, to));
     if (!id) {
@@ -519,9 +527,12 @@ mr_status *mr_partition(mr_graph *g, const mr_prepare_options *o, mr_graph **out
         goto out;
     }
     find_lines(&c);
+    /* Doors first: moving them changes which edges cross devices. Frames are found afterwards, since doors were
+     * copied. */
     MR_GO(move_doors(&c));
     MR_GO(mr_frames_find(g, &c.frames));
     MR_GO(add_control_loops(&c));
+    /* From here on only transfers are added; they connect nodes of one device and need not be cut. */
     count_keys(&c);
     for (int i = 0, n = g->nodes.n; i < n; i++)
         if (g->nodes.p[i])

@@ -215,8 +215,10 @@ static void place_group(mr_placer *p, const mr_node *n, const char *wish)
         gr->error = cannot_assign(p, n, gr);
 }
 
+/* Typically a constant or a random tensor: cheaper to make where it is used than to send. */
 static bool is_generator(const mr_node *n) { return n->n_in == 0 && n->n_out == 1 && !mr_dtype_is_ref(n->out_types[0]); }
 
+/* Ops that read only the shape of their input, so they cost nothing next to it. */
 static bool is_metadata(const mr_node *n)
 {
     return mr_node_is(n, "Shape") || mr_node_is(n, "Size") || mr_node_is(n, "Rank");
@@ -340,6 +342,7 @@ mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const mr_run
     return st;
 }
 
+/* The groups are formed again from the graph; `placed` is only read. */
 mr_status *mr_place_simulate(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig, const char *const *placed,
                              mr_planned_step *out)
 {
@@ -350,6 +353,7 @@ mr_status *mr_place_simulate(const mr_graph *g, const mr_prepare_options *o, con
     return st;
 }
 
+/* As mr_place_simulate, with every group that is not placed on one device. */
 mr_status *mr_place_alone(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig, const char *const *placed,
                           int device, double *seconds)
 {
@@ -360,6 +364,7 @@ mr_status *mr_place_alone(const mr_graph *g, const mr_prepare_options *o, const 
     return st;
 }
 
+/* The step is simulated once with all its alternatives (all), and then each node is explained. */
 mr_status *mr_place_reasons(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig, const char *const *placed,
                             const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r), void *arg)
 {
@@ -386,6 +391,7 @@ static void print_reason(void *arg, const mr_place_reason *r)
     mr_place_reason_print(r, p->o->devices, p->out);
 }
 
+/* Appends one block of text for each node. */
 mr_status *mr_place_explain(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig, const char *const *placed,
                             mr_str *out)
 {

@@ -81,6 +81,7 @@ static mr_status *best_single(mr_placer *p, const mr_graph *step_graph, const mr
         mr_assign_single(&s->w, fixed, d, trial);
         MR_GO(mr_assign_simulate(&s->w, trial, NULL, NULL, &seconds[d]));
     }
+    /* Realizes the devices in the order of their simulated steps; one that is done gets INFINITY. */
     for (int round = 0; round < (exact ? 1 : MOST_REALIZED); round++) {
         int next = 0;
         for (int d = 1; d < n_devices; d++)
@@ -287,6 +288,7 @@ mr_status *mr_placer_reasons(mr_placer *p, mr_planned_step *s, const bool *wante
     return NULL;
 }
 
+/* One line for the device of the node, and an indented one for each other device that could run it. */
 void mr_place_reason_print(const mr_place_reason *r, mr_device *const *devices, mr_str *out)
 {
     mr_str_printf(out, "%s (%s) on %s: %.3f ms, step %.3f ms; %s\n", r->node->name,

@@ -32,7 +32,7 @@ static mr_status *shape_feeds(mr_graph *g, const mr_run_signature *sig, bool ren
     return st;
 }
 
-/* True for a feed or a fetch, as mr_prune makes them. */
+/* True for a feed or a fetch, as mr_prune makes them: _Arg and _Retval, or transfers of a partial run. */
 static bool is_client_end(const mr_node *n)
 {
     const mr_attr *a = mr_node_attr(n, "client_terminated");
@@ -78,6 +78,7 @@ out:
 
 /* ---- which devices fit ---- */
 
+/* Linear: a session has few devices. */
 int mr_placer_device(const mr_placer *p, const char *name)
 {
     for (int i = 0; i < p->o->n_devices; i++)
@@ -240,10 +241,12 @@ static int64_t variable_bytes(const mr_node *n)
     return (int64_t)MR_MIN(bytes, 1e15);
 }
 
-/* Memory of nodes and devices. Variables that other steps placed before hold their memory during this one too. */
+/* Fills in the memory of nodes and devices. Variables that other steps placed before hold their memory during this
+ * step too, so it is subtracted from the devices. */
 static void weigh_memory(mr_planned_step *s, const mr_placer *p)
 {
     const int64_t *memory = p->o->costs->memory;
+    MR_ASSERT(s->w.n_groups <= s->w.n_nodes);
     s->bytes = mr_new_array(int64_t, s->w.n_nodes + 1);
     bool *here = mr_new_array(bool, p->g->nodes.n + 1);
     for (int v = 0; v < s->w.n_nodes; v++) {
@@ -323,6 +326,7 @@ mr_status *mr_step_realize(mr_placer *p, const mr_graph *step_graph, const int *
     mr_node **map = NULL;
     *out = (mr_planned_step){0};
     MR_GO(mr_graph_copy(step_graph, NULL, &g, &map));
+    /* The copy is placed before the passes run, because both compare the devices of nodes. */
     for (int i = 0; i < step_graph->nodes.n; i++) {
         mr_node *n = map[i];
         if (!n)

@@ -14,6 +14,7 @@ typedef struct feeds_map {
     mr_imap map; /* (node id, output) -> feed index + 1 */
 } feeds_map;
 
+/* A key for the map of feeds: node and output. */
 static uint64_t out_key(mr_out o) { return (uint64_t)(uint32_t)o.node->id << 32 | (uint32_t)o.index; }
 
 /* The index of the feed that replaces an output; -1: it is not fed. */
@@ -79,6 +80,7 @@ static mr_status *walk_back(const mr_graph *g, const mr_run_signature *sig, cons
             MR_GO(mr_invalid("%s:%d is both fed and fetched.", o.node->name, o.index));
         reach_node(needed, &todo, o.node);
     }
+    /* A target that is a fed placeholder need not run. */
     for (int i = 0; i < sig->n_targets; i++) {
         if (!sig->targets[i] || sig->targets[i]->graph != g)
             MR_GO(mr_invalid("target %d is not an operation of this graph", i));
@@ -117,6 +119,7 @@ out:
 
 /* ---- the copy and its ends ---- */
 
+/* The copy in progress: `from` is the client's graph, `to` the pruned one. */
 typedef struct pruner {
     const mr_run_signature *sig;
     const mr_prepare_options *o;

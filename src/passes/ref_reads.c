@@ -26,8 +26,8 @@
 
 enum { MAX_CHAIN = 64, BATCH = 64 };
 
-/* How a value of a variable comes to a node: nodes[0] reads it through the reference `ref`, the last is read by the
- * node. */
+/* The way of a value from its variable to a node: nodes[0] reads it through the reference `ref`, and the node reads the
+ * last of them. */
 typedef struct chain {
     mr_node *nodes[MAX_CHAIN];
     int n;
@@ -86,7 +86,7 @@ static bool hands_on(const mr_node *n)
     return is_one_of(n, names) || changes_shape(n);
 }
 
-/* The node that made the variable behind a reference; NULL if it may be one of several. */
+/* The node that made the variable of a reference; NULL if the reference may lead to one of several. */
 static const mr_node *variable_of(mr_out ref)
 {
     while (ref.node && ref.node->n_in > 0 && mr_dtype_is_ref(ref.node->in_types[0])) {
@@ -242,7 +242,7 @@ static bool same_device(const mr_node *a, const mr_node *b)
 
 static bool on_cpu(const mr_node *n) { return !n->placed || strstr(n->placed, "/device:CPU:"); }
 
-/* True if one sees what the other writes: TensorFlow sends a tensor from CPU to CPU of a task without a copy. */
+/* True if one node sees what the other writes: TensorFlow sends a tensor between CPUs of a task without a copy. */
 static bool share_memory(const mr_node *a, const mr_node *b)
 {
     if (same_device(a, b))

@@ -197,6 +197,7 @@ static mr_status *share_lines(scheduler *s)
         free_until[i] = INT64_MAX;
     if (s->jobs.n > 0)
         qsort(s->jobs.p, (size_t)s->jobs.n, sizeof(job), by_need);
+    /* Backwards in time: the line is free until the start of the transfer that was scheduled before. */
     for (job *j = s->jobs.p; j < s->jobs.p + s->jobs.n; j++) {
         int64_t *line = &free_until[j->t->line];
         *line = MR_MIN(j->latest_ns, *line) - s->spots[j->recv].cost_ns;

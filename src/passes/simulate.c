@@ -42,6 +42,7 @@ mr_status *mr_play_init(mr_play *s, const mr_workload *w)
     s->link_free = mr_new_array(double, w->n_devices * w->n_devices);
     s->queues = mr_new_array(mr_play_queue, w->n_devices);
     s->held = mr_new_array(int64_t, w->n_devices);
+    /* first_use is shifted by one while the uses are filled in: each entry then ends where the next one begins. */
     for (int i = 0; i < n_edges; i++)
         s->first_use[w->inputs[i].from + 2]++;
     for (int i = 0; i <= n; i++)
@@ -82,6 +83,7 @@ static bool event_before(const mr_play_event *a, const mr_play_event *b)
     return !a->ends && a->at > 0 ? a->node > b->node : a->node < b->node;
 }
 
+/* A binary heap: the earliest event is first. */
 static void push_event(mr_play *s, mr_play_event e)
 {
     mr_vec_push(&s->events, e);

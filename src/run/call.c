@@ -16,6 +16,7 @@ static size_t call_bytes(int n_in, int n_out)
     return sizeof(call) + (size_t)(n_in + n_out) * sizeof(mr_tensor *);
 }
 
+/* The text is TensorFlow's. */
 mr_status *mr_run_check_result(const mr_run *r, int i, const mr_tensor *t)
 {
     if (t->dtype == mr_out_dtype(r, i))

@@ -59,6 +59,7 @@ mr_cancel *mr_cancel_new(mr_cancel *parent)
     return c;
 }
 
+/* No thread may know the manager any more. */
 static void destroy_manager(mr_cancel *c)
 {
     mr_cond_deinit(&c->idle);

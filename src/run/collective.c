@@ -28,6 +28,7 @@ void mr_collective_bind(const mr_caller *session, mr_collective *c)
     mr_unlock(&mu);
 }
 
+/* An op outside of a session, as in mr_eval_node, has no caller and uses the members of this process. */
 mr_collective *mr_collective_of(const mr_run *r)
 {
     pthread_once(&once, init_bindings);

@@ -1,4 +1,4 @@
-/* run/collective.h -- what members of a group compute together: all-reduce, gather, broadcast and their kin.
+/* run/collective.h -- collective operations of a group: all-reduce, gather, broadcast and similar ones.
  *
  * An op starts a call, and its run ends when the result exists. An mr_collective decides who the members are and how
  * their data meets: the one in ops/collective/local.c joins members inside one process, the one in

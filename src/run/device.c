@@ -53,6 +53,7 @@ void mr_device_free(mr_device *d)
     d->type->free(d);
 }
 
+/* Only for a device that nobody uses yet: its own resources are freed here. */
 void mr_device_share(mr_device *d, mr_device *with)
 {
     MR_ASSERT(!d->shares);
@@ -105,6 +106,7 @@ mr_status *mr_device_new_cpu(const char *full_name, mr_pool *pool, mr_device **o
 static mr_mutex makers_mu = {PTHREAD_MUTEX_INITIALIZER};
 static MR_VEC(const mr_device_maker *) makers MR_GUARDED_BY(makers_mu);
 
+/* Two makers of one type would make devices with equal names. The CPU has no maker: every session makes its own. */
 static mr_status *add_maker(const mr_device_maker *m) MR_REQUIRES(makers_mu)
 {
     bool taken = strcmp(m->type, mr_device_cpu.name) == 0;
@@ -124,6 +126,7 @@ mr_status *mr_device_maker_register(const mr_device_maker *m)
     return st;
 }
 
+/* NULL behind the last one. The maker itself is never freed, so the pointer stays valid without the lock. */
 static const mr_device_maker *maker_at(int i)
 {
     mr_lock(&makers_mu);

@@ -25,6 +25,7 @@ static bool cut_word(mr_sv *s, char *out, size_t out_bytes)
     return true;
 }
 
+/* On false, *s is unchanged. */
 static bool cut_prefix(mr_sv *s, const char *prefix)
 {
     if (!mr_sv_starts(*s, prefix))
@@ -52,6 +53,7 @@ static bool cut_number(mr_sv *s, int *out)
     return true;
 }
 
+/* "*" leaves the job unspecified. */
 static bool cut_job(mr_sv *s, mr_device_name *out)
 {
     if (cut_prefix(s, "*"))
@@ -111,6 +113,7 @@ static bool parse_local(mr_sv text, mr_device_name *out)
     return true;
 }
 
+/* A part that occurs twice is taken from its last occurrence. After false, *out is not valid. */
 bool mr_device_name_parse(mr_sv text, mr_device_name *out)
 {
     *out = (mr_device_name){.replica = -1, .task = -1, .id = -1};
@@ -164,6 +167,7 @@ bool mr_device_name_same_task(const mr_device_name *a, const mr_device_name *b)
 
 /* ---- merging ---- */
 
+/* Prints both names in full, so that the user sees which nodes asked for what. */
 static mr_status *merge_conflict(const mr_device_name *a, const mr_device_name *b, const char *part)
 {
     mr_str sa = {0}, sb = {0};

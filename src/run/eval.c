@@ -11,6 +11,8 @@ static _Atomic int64_t patience_ns = INT64_C(2000000000);
 
 void mr_eval_set_patience(int64_t ms) { atomic_store(&patience_ns, ms * 1000000); }
 
+/* One evaluation, on the stack of the caller. The kernel may end it from another thread (eval_done), so the caller
+ * leaves only after `done`. */
 typedef struct eval {
     mr_run run;
     mr_step step;
@@ -129,6 +131,7 @@ static void step_init(eval *e, mr_device *env)
     e->step.mu = &e->step_mu;
 }
 
+/* The kernel has ended, so nobody waits in the rendezvous or in the cancellation any more. */
 static void step_deinit(eval *e)
 {
     mr_resources_free(e->step.resources);
@@ -153,6 +156,7 @@ static mr_status *run_kernel(eval *e, const mr_instance *k)
     return wait_done(e);
 }
 
+/* Sets them to NULL, so that a second call does nothing. */
 static void drop_inputs(const mr_node *n, mr_tensor **in)
 {
     for (int i = 0; i < n->n_in; i++) {
@@ -204,6 +208,8 @@ mr_status *mr_eval_node(const mr_node *n, mr_device *env, mr_tensor *const *in, 
     return evaluate_node(n, env, in, NULL, out);
 }
 
+/* evaluate_node has dropped the references as soon as the run had its own; if it failed before, they are dropped
+ * here. */
 mr_status *mr_eval_node_take(const mr_node *n, mr_device *env, mr_tensor **in, mr_tensor **out)
 {
     mr_status *st = evaluate_node(n, env, in, in, out);

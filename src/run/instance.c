@@ -18,6 +18,7 @@ static void print_attrs(mr_str *out, const mr_node *n)
     mr_str_appendc(out, ']');
 }
 
+/* Called for each kernel of the op. */
 static void print_kernel(void *ctx, const mr_kernel *k)
 {
     mr_str_printf(ctx, "\n  device='%s'", k->device);
@@ -54,7 +55,7 @@ static const mr_op function_op = {.name = "a function"};
 
 /* ---- making ---- */
 
-/* A node whose op is a function of the library gets the kernel that calls it. */
+/* A node whose op is a function of the library gets the kernel that calls it. NULL if no kernel fits. */
 static const mr_kernel *choose_kernel(const mr_make *m)
 {
     if (m->kernel)
@@ -71,6 +72,7 @@ typedef struct keeper {
     void (*deinit)(void *state);
 } keeper;
 
+/* The same answer when the state is made and when it is freed: it depends only on the kernel and its op. */
 static keeper keeper_of(const mr_instance *k)
 {
     const mr_kernel *own = k->kernel->init ? k->kernel : NULL;
@@ -103,6 +105,7 @@ mr_status *mr_instance_new(const mr_make *m, mr_instance **out)
     return NULL;
 }
 
+/* The kernels of a plan and the session's cache may share one instance; the last reference frees the state. */
 void mr_instance_unref(mr_instance *k)
 {
     if (!k || !mr_refs_drop(&k->refs))

@@ -123,6 +123,7 @@ const struct mr_library *mr_later_library(const mr_later *l)
 }
 mr_cancel *mr_later_cancel(mr_later *l) { return l->cancel; }
 
+/* A hint for callers that want to stop early: a call may still fail right after this returned false. */
 bool mr_later_over(mr_later *l)
 {
     mr_lock(&l->mu);
@@ -150,6 +151,7 @@ static mr_status *enter_call(mr_later *l, const char *function, mr_caller **out)
     return st;
 }
 
+/* The last call wakes mr_later_end. */
 static void leave_call(mr_later *l)
 {
     mr_lock(&l->mu);
@@ -168,6 +170,7 @@ static mr_later_call with_cancel(mr_later *l, const mr_later_call *a)
     return full;
 }
 
+/* The count keeps the session alive; a reference is not needed, because the caller has one until this returns. */
 mr_status *mr_later_run(mr_later *l, const mr_later_call *a)
 {
     mr_caller *c;
@@ -290,7 +293,8 @@ mr_status *mr_later_thread(mr_later *l, const char *name, void (*fn)(void *arg),
 
 /* ---- the end ---- */
 
-/* Cancels without the lock, because callbacks of the cancellation may call back into this file. */
+/* Cancels without the lock, because callbacks of the cancellation may call back into this file. Afterwards l has
+ * no caller and no threads, but may live on. The caller must hold a reference. */
 void mr_later_end(mr_later *l)
 {
     mr_lock(&l->mu);

@@ -63,6 +63,7 @@ mr_status *mr_parameter_store_bind(const char *name, mr_parameter_store *s)
     return st;
 }
 
+/* Counts the user. *out may be used without the lock until mr_parameter_store_give. */
 mr_status *mr_parameter_store_take(mr_sv name, mr_parameter_store **out)
 {
     pthread_once(&once, init_bindings);

@@ -32,7 +32,9 @@ typedef struct value { /* sent, not received yet */
     char text[]; /* a copy: the sender's key may be gone before the receiver comes */
 } value;
 
-typedef struct bucket { /* both lists are in the order of arrival */
+/* A bucket may hold several keys. Of each key it holds values or receives, never both; both lists are in the order of
+ * arrival. */
+typedef struct bucket {
     value *values;
     mr_recv *waits;
 } bucket;
@@ -55,6 +57,7 @@ struct mr_rendezvous {
 
 /* ---- keys ---- */
 
+/* A key must name two devices, because the owner of a value is found by the source device. */
 static mr_status *check_device(mr_sv device)
 {
     mr_device_name n;
@@ -151,12 +154,14 @@ static uint64_t hash_of(const mr_rendezvous_key *k, uint64_t frame, int64_t iter
 
 static uint64_t recv_hash(const mr_recv *w) { return hash_of(w->key, w->frame, w->iteration); }
 
+/* The hash is compared first, which decides nearly always. */
 static bool value_matches(const value *v, const mr_recv *w, uint64_t hash)
 {
     return v->hash == hash && v->frame == w->frame && v->iteration == w->iteration &&
            v->text_n == key_bytes(w->key) && memcmp(v->text, w->key->text, v->text_n) == 0;
 }
 
+/* The counterpart of value_matches. w has no hash of its own key in this frame, so the key's hash is compared. */
 static bool wait_matches(const mr_recv *w, const mr_rendezvous_key *k, uint64_t frame,
                          int64_t iteration)
 {
@@ -181,6 +186,7 @@ static void append_value(bucket *b, value *v)
     *at = v;
 }
 
+/* Appending keeps the order of arrival, as for values. */
 static void append_wait(bucket *b, mr_recv *w)
 {
     mr_recv **at = &b->waits;
@@ -228,6 +234,7 @@ static void value_free(value *v) { mr_small_free(v, sizeof(value) + v->text_n); 
 
 /* ---- the interface ---- */
 
+/* The tables of the shards are allocated with their first entry: many steps have no transfers. */
 mr_rendezvous *mr_rendezvous_new(void)
 {
     mr_rendezvous *r = mr_new(mr_rendezvous);
@@ -305,7 +312,8 @@ static value *take_value_locked(shard *s, uint64_t hash, const mr_recv *w)
     return NULL;
 }
 
-/* The callback of a waiting receive runs here, after the lock is released. */
+/* Takes over t, also on failure. The callback of a waiting receive runs here, on the sender's thread, after the
+ * lock is released. */
 mr_status *mr_rendezvous_send(mr_rendezvous *r, const mr_rendezvous_key *key, uint64_t frame,
                               int64_t iteration, mr_tensor *t, bool dead)
 {
@@ -400,6 +408,7 @@ static void take_all(shard *s, bool abort, value **values, mr_recv **waits)
     mr_unlock(&s->mu);
 }
 
+/* Frees a list of values that nobody will receive. */
 static void drop_values(value *v)
 {
     for (value *next; v; v = next) {

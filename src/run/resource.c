@@ -21,6 +21,7 @@ struct mr_resources {
 
 typedef MR_VEC(mr_object *) object_vec;
 
+/* Copies the name of the default container. */
 mr_resources *mr_resources_new(const char *default_container)
 {
     mr_resources *m = mr_new(mr_resources);
@@ -41,6 +42,7 @@ static void container_free(mr_map *c, object_vec *dropped)
     mr_free(c);
 }
 
+/* Without the lock: see the head of this file. */
 static void drop_all(object_vec *objects)
 {
     for (int i = 0; i < objects->n; i++)
@@ -139,6 +141,7 @@ mr_status *mr_resources_lookup(mr_resources *m, mr_sv container, mr_sv name,
     return st;
 }
 
+/* Takes a second reference for the map; the caller keeps its own. */
 mr_status *mr_resources_create(mr_resources *m, mr_sv container, mr_sv name, mr_object *o)
 {
     key k;
@@ -185,6 +188,7 @@ static mr_status *remove_key(mr_resources *m, key *k)
     return o ? NULL : key_error(k, MR_NOT_FOUND, "does not exist");
 }
 
+/* The object lives on as long as ops hold references to it. */
 mr_status *mr_resources_remove(mr_resources *m, mr_sv container, mr_sv name,
                                const mr_object_type *type)
 {
@@ -195,6 +199,7 @@ mr_status *mr_resources_remove(mr_resources *m, mr_sv container, mr_sv name,
     return st;
 }
 
+/* The handle has the name of the type as text, which is enough for the key. */
 mr_status *mr_resources_remove_handle(mr_resources *m, const mr_handle *h)
 {
     key k;

@@ -40,6 +40,7 @@ mr_resources *mr_step_resources(mr_step *s)
 
 /* ---- inputs ---- */
 
+/* Accepts int32 and int64, as TensorFlow does for sizes and indices. */
 mr_status *mr_in_scalar_int(const mr_run *r, int i, const char *what, int64_t *out)
 {
     const mr_tensor *t = mr_in(r, i);
@@ -51,6 +52,7 @@ mr_status *mr_in_scalar_int(const mr_run *r, int i, const char *what, int64_t *o
     return NULL;
 }
 
+/* Any byte other than 0 is true: a client may feed any byte. */
 mr_status *mr_in_scalar_bool(const mr_run *r, int i, const char *what, bool *out)
 {
     const mr_tensor *t = mr_in(r, i);

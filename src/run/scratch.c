@@ -23,6 +23,8 @@ static mr_allocator *allocator_of(const mr_run *r)
     return a->host ? a : mr_cpu_allocator();
 }
 
+/* The size of the block is the requested one plus a cache line for the head; a sum that overflows counts as out of
+ * memory. */
 void *mr_scratch(const mr_run *r, size_t bytes)
 {
     mr_allocator *a = allocator_of(r);
@@ -34,6 +36,7 @@ void *mr_scratch(const mr_run *r, size_t bytes)
     return (char *)h + MR_CACHE_LINE;
 }
 
+/* Clears the memory, because allocators keep freed blocks with their old contents. */
 void *mr_scratch_zeroed(const mr_run *r, size_t n, size_t bytes)
 {
     size_t all;

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 
+/* The last reference: nobody holds the lock or reads the tensor. */
 static void variable_free(mr_object *o)
 {
     mr_variable *v = (mr_variable *)o;
@@ -19,6 +20,7 @@ static void variable_free(mr_object *o)
 const mr_object_type mr_variable_type = {"tensorflow::Var", variable_free};
 const mr_object_type mr_ref_variable_type = {"tensorflow::LegacyVar", variable_free};
 
+/* Uninitialised. The type of the object decides whether a handle or a reference finds it. */
 mr_variable *mr_variable_new(bool is_ref, mr_dtype dtype, const char *name)
 {
     mr_variable *v = mr_new(mr_variable);
@@ -30,6 +32,7 @@ mr_variable *mr_variable_new(bool is_ref, mr_dtype dtype, const char *name)
     return v;
 }
 
+/* For a new variable, before other threads see it. */
 void mr_variable_declare(mr_variable *v, const mr_pshape *shape)
 {
     size_t bytes = sizeof *shape + sizeof shape->dims[0] * (size_t)MR_MAX(shape->rank, 0);
@@ -77,6 +80,8 @@ static mr_variable *next_by_address(mr_variable **v, int n, const mr_variable *l
     return best;
 }
 
+/* One order for all ops, so two ops that lock the same variables cannot wait for each other. A variable that
+ * occurs twice is locked once. */
 void mr_variables_lock(mr_variable **v, int n)
 {
     for (mr_variable *x = NULL; (x = next_by_address(v, n, x));)

@@ -40,6 +40,7 @@ static bool look_for_drivers(void)
     return found;
 }
 
+/* MILLRACE_OPENCL decides; if it is not set, the drivers that the machine announces. */
 bool mr_opencl_wanted(const char **want)
 {
     const char *said = getenv("MILLRACE_OPENCL");

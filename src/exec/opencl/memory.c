@@ -65,6 +65,7 @@ static void list_add(mr_opencl_memory *m, block *b) MR_REQUIRES(m->mu)
     m->free_list = b;
 }
 
+/* The block stays in its chunk. */
 static void list_remove(mr_opencl_memory *m, block *b) MR_REQUIRES(m->mu)
 {
     MR_ASSERT(b->is_free);
@@ -235,6 +236,7 @@ static void device_free(mr_allocator *a, void *p, size_t bytes)
     mr_unlock(&m->mu);
 }
 
+/* in_use and peak count rounded sizes. */
 static void device_stats(mr_allocator *a, mr_allocator_stats *out)
 {
     mr_opencl_memory *m = (mr_opencl_memory *)a;
@@ -244,6 +246,7 @@ static void device_stats(mr_allocator *a, mr_allocator_stats *out)
     out->limit = (int64_t)m->limit;
 }
 
+/* Gives unused chunks back to the device, when a session ends. */
 static void device_trim(mr_allocator *a)
 {
     mr_opencl_memory *m = (mr_opencl_memory *)a;
@@ -341,6 +344,7 @@ static void free_chunks(mr_opencl_memory *m) MR_NO_TSA
     }
 }
 
+/* Only for tests: the memory of a physical device lives as long as the process. */
 void mr_opencl_memory_free(mr_opencl_memory *m)
 {
     if (!m)

@@ -72,6 +72,7 @@ static void open_all(void) MR_REQUIRES(mu)
     }
 }
 
+/* The first call opens the devices, which compiles the kernels and may take seconds; other callers wait for it. */
 int mr_opencl_devices(mr_opencl *const **out)
 {
     mr_lock(&mu);
@@ -117,6 +118,7 @@ static mr_status *begin_in(mr_opencl *p, const void *from, const mr_tensor *dst,
     return p->driver->write(p->d, buffer, at, from, bytes, e);
 }
 
+/* Queues a read of the whole tensor; `to` is filled when the event ends. */
 static mr_status *begin_out(mr_opencl *p, const mr_tensor *src, void *to, mr_cl_event **e)
 {
     void *buffer;

@@ -61,6 +61,7 @@ mr_status *mr_cl_write(mr_cl_device *d, void *buffer, size_t at, const void *hos
     return mr_cl_error(code, "copying to the device");
 }
 
+/* Not blocking, as mr_cl_write. */
 mr_status *mr_cl_read(mr_cl_device *d, void *buffer, size_t at, void *host, size_t bytes, mr_cl_event **out)
 {
     cl_event e = NULL;
@@ -167,6 +168,7 @@ static int run_gemm(mr_cl_device *d, const mr_cl_gemm *g)
                                       (size_t)g->c_step, (size_t)g->n_batch, &d->queue, NULL);
 }
 
+/* CLBlast compiles its kernels on first use, which makes the first product of a kind slow. */
 mr_status *mr_cl_gemm_run(mr_cl_device *d, const mr_cl_gemm *g)
 {
     mr_lock(&d->mu);

@@ -34,6 +34,7 @@ static const char *name_of(cl_int code)
     }
 }
 
+/* Out of memory is the caller's to handle; everything else means that the device cannot be used. */
 mr_status *mr_cl_error(cl_int code, const char *what)
 {
     if (code == CL_SUCCESS)
@@ -95,6 +96,7 @@ static void list_platform(cl_platform_id p, const char *want, mr_cl_info *out, i
     }
 }
 
+/* Replaces the list of the last call. A loader without any platform reports an error, which counts as no devices. */
 static int list_devices(const char *want, mr_cl_info *out, int room)
 {
     cl_platform_id platforms[16];
@@ -142,6 +144,7 @@ static mr_status *open_parts(mr_cl_device *d, const char *source)
     return code == CL_SUCCESS ? NULL : build_failed(d, code);
 }
 
+/* The parts that are missing are NULL. */
 static void device_free(mr_cl_device *d)
 {
     if (d->program)
