@@ -175,6 +175,7 @@ static void worker_reported(void *arg, int64_t worker, mr_sv bytes)
         return;
     int part = h->partition;
     mr_status *st = read_result(bytes, d->n, &r);
+    /* The worker is idle again in any case; only a report on its present order counts. */
     h->partition = -1;
     if (h->iteration == d->iteration) {
         if (!st && r.iteration == d->iteration && r.partition == part)
@@ -251,6 +252,7 @@ mr_status *mr_batch_driver_step(mr_batch_driver *d, double *loss)
     mr_coordinator_service_turn(d->service, end_iteration, d);
     if (st)
         return st;
+    /* No turn uses the vectors now: iteration is 0. */
     float by = d->o.rate / (float)d->o.partitions;
     *loss = 0;
     for (int k = 0; k < d->o.partitions; k++) {
@@ -328,6 +330,7 @@ const char *mr_batch_driver_address(const mr_batch_driver *d) { return mr_coordi
 
 const float *mr_batch_driver_parameters(const mr_batch_driver *d) { return d->w; }
 
+/* Iterations count when they begin. */
 void mr_batch_driver_count(mr_batch_driver *d, mr_batch_driver_stats *out)
 {
     mr_lock(&d->mu);
@@ -403,6 +406,7 @@ static mr_status *compute_partition(bench *b, const task *t, mr_bytes *report)
         b->in[i] = NULL;
     }
     MR_TRY(st);
+    /* The vector held the parameters; from here on it collects the gradient. */
     memset(b->v.vector, 0, t->parameters.n);
     st = mr_mirror_add(m, b->gradients, 1, &b->v, NULL);
     mr_mirror_drop(m, b->gradients);

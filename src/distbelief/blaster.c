@@ -276,10 +276,12 @@ mr_blaster *mr_blaster_new(mr_nn *n, mr_out loss, const mr_out *inputs, int n_in
     return NULL;
 }
 
+/* Nothing may be running. Also frees a replica that was made in part. */
 void mr_blaster_free(mr_blaster *b)
 {
     if (!b)
         return;
+    MR_ASSERT(!b->w && !b->holds);
     mr_mirror_values_deinit(&b->m, &b->x);
     mr_mirror_values_deinit(&b->m, &b->sum);
     mr_mirror_deinit(&b->m);

@@ -109,6 +109,7 @@ static void note_message(mr_blast_coordinator *c)
     mr_unlock(&c->mu);
 }
 
+/* Turns need not hold mu to use the ledger, but `started` is also read by the minimizing thread. */
 static bool has_started(mr_blast_coordinator *c)
 {
     mr_lock(&c->mu);
@@ -172,6 +173,7 @@ static void give_role(mr_blast_coordinator *c, int64_t replica)
         step_ledger(c, (mr_blast_event){.kind = MR_BLAST_JOIN, .replica = replica});
 }
 
+/* An order that is given here is kept until the replica asks. */
 static mr_status *replica_joined(void *arg, int64_t replica, mr_sv bytes)
 {
     mr_blast_coordinator *c = arg;
@@ -179,7 +181,7 @@ static mr_status *replica_joined(void *arg, int64_t replica, mr_sv bytes)
     MR_TRY(mr_blast_get_hello(bytes, &h));
     MR_TRY(check_hello(c, &h));
     note_message(c);
-    give_role(c, replica); /* an order is kept until the replica asks */
+    give_role(c, replica);
     return NULL;
 }
 
@@ -327,6 +329,7 @@ static mr_status *wait_for(mr_blast_coordinator *c, const bool *flag, const char
     return st ? st : check_cancelled(c);
 }
 
+/* From any thread; the minimization ends between two operations. */
 void mr_blast_coordinator_cancel(mr_blast_coordinator *c)
 {
     mr_lock(&c->mu);
@@ -500,6 +503,7 @@ mr_status *mr_blast_coordinator_minimize(mr_blast_coordinator *c, double *loss)
     return NULL;
 }
 
+/* In a turn. */
 static void count_ledger(void *arg)
 {
     mr_blast_coordinator *c = arg;
@@ -509,6 +513,7 @@ static void count_ledger(void *arg)
     mr_unlock(&c->mu);
 }
 
+/* Not from a callback: it takes a turn. */
 void mr_blast_coordinator_count(mr_blast_coordinator *c, mr_sandblaster_stats *out)
 {
     mr_coordinator_service_turn(c->service, count_ledger, c);
@@ -584,6 +589,7 @@ static void dismiss_replicas(mr_blast_coordinator *c)
     int64_t end = mr_now_ns() + PARTING_MS * 1000000ll;
     mr_coordinator_service_turn(c->service, tell_end, c);
     mr_lock(&c->mu);
+    /* Replicas leave by themselves when they get the order; those that do not are cut off. */
     while (c->n_replicas > 0 && mr_cond_wait_until(&c->changed, &c->mu, end))
         ;
     mr_unlock(&c->mu);

@@ -100,6 +100,7 @@ static bool stop_asked(mr_coordinator_client *h)
  * cancellation twice, because mr_coordinator_client_cancel cannot cancel a call that has not started. */
 mr_status *mr_coordinator_client_ask(mr_coordinator_client *h, mr_bytes *report, mr_bytes *order)
 {
+    MR_ASSERT(order->n == 0);
     for (;;) {
         if (stop_asked(h)) {
             mr_bytes_deinit(report);

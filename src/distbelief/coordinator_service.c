@@ -19,6 +19,7 @@
 
 enum { TICK_MS = 50, ASK_AGAIN_MS = 2000, MOST_GONE = 4096 };
 
+/* A worker that has called. It is `joined` once its Stay was accepted; before that it may have an Ask. */
 typedef struct worker {
     int64_t id;
     bool joined;
@@ -53,6 +54,7 @@ static worker *find_locked(mr_coordinator_service *d, int64_t id) MR_REQUIRES(d-
     return NULL;
 }
 
+/* An Ask may arrive before the Stay of its worker, so both add the worker. */
 static worker *find_or_add_locked(mr_coordinator_service *d, int64_t id) MR_REQUIRES(d->mu)
 {
     worker *w = find_locked(d, id);

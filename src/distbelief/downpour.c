@@ -76,6 +76,7 @@ static bool has_ended(mr_downpour_replica *p, mr_downpour_replica_group *g)
 static mr_status *collect_group(mr_downpour_replica *p, mr_downpour_replica_group *g)
 {
     mr_status *st = NULL;
+    MR_ASSERT(g->under_way);
     for (int i = 0; i < g->tasks.n; i++)
         mr_status_update(&st, mr_ps_end(p->ps, g->tasks.p[i]));
     g->tasks.n = 0;
@@ -455,6 +456,7 @@ mr_status *mr_downpour_replica_train(mr_downpour_replica *p, const mr_run_args *
         mr_status_update(&st, keep_failure(p, step_plan(p, MR_DOWNPOUR_UNDONE, 0)));
         return st;
     }
+    /* The first step counts from the call, later ones from the end of the step before. */
     p->stats.steps++;
     if (!p->last_step_ns)
         p->last_step_ns = begin;
@@ -510,6 +512,7 @@ mr_status *mr_downpour_replica_fetch(mr_downpour_replica *p)
     return run_cancellable(p, fetch_values);
 }
 
+/* Between two calls of the replica: nothing changes the counts then. */
 void mr_downpour_replica_count(const mr_downpour_replica *p, mr_downpour_stats *out)
 {
     *out = p->stats;

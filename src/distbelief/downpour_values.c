@@ -66,6 +66,7 @@ static mr_status *read_keys(mr_downpour_replica *p, float job[JOB_KEYS])
     return NULL;
 }
 
+/* The steps that all replicas have pushed. */
 mr_status *mr_downpour_replica_read_job(mr_downpour_replica *p, int64_t *steps)
 {
     float job[JOB_KEYS];

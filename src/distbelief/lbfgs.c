@@ -76,7 +76,8 @@ static mr_status *remember_pair(run *x)
     MR_TRY(v->axpy(v->arg, y, MR_LBFGS_G0, -1));
     MR_TRY(v->dot(v->arg, s, y, &sy));
     MR_TRY(v->dot(v->arg, y, y, &yy));
-    bool over = x->n_pairs == x->o->history; /* the oldest pair was just overwritten */
+    /* The pair was written over the oldest one; if it is dropped, the oldest one is lost too. */
+    bool over = x->n_pairs == x->o->history;
     if (!(sy > 1e-12 * yy) || !(yy > 0)) {
         x->n_pairs -= over;
         return NULL;
@@ -95,6 +96,7 @@ static mr_status *search_line(run *x, double slope, bool *found)
     const mr_lbfgs_space *v = x->v;
     mr_line_search s;
     MR_ASSERT(slope < 0);
+    /* Without history the direction is the gradient, whose length means nothing: the first step has length 1. */
     double loss, first = x->n_pairs ? 1 : 1 / MR_MAX(x->r->gradient_norm, 1e-12);
     mr_line_do next = MR_LINE_TRY;
     MR_TRY(v->copy(v->arg, MR_LBFGS_X0, MR_LBFGS_X));

@@ -136,6 +136,7 @@ mr_status *mr_mirror_values_init(const mr_mirror *m, mr_mirror_values *v)
     return mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot copy %lld parameters", (long long)m->n);
 }
 
+/* Accepts values that are zero or filled in part. */
 void mr_mirror_values_deinit(const mr_mirror *m, mr_mirror_values *v)
 {
     for (int i = 0; v->tables && i < m->parts.n; i++)
@@ -241,6 +242,7 @@ mr_status *mr_mirror_run(const mr_mirror *m, mr_session *s, const mr_run_args *c
     mr_node **targets = mr_new_array(mr_node *, client->n_targets + 1);
     memset(gradients, 0, 2 * (size_t)m->parts.n * sizeof(mr_tensor *));
     mr_status *st = run_all(m, s, client, cancel, fetches, got, targets);
+    /* The results are in the order of run_all: the client's, the loss, the gradients. On failure all are NULL. */
     int n = client->n_fetches;
     if (!st && (got[n]->n != 1 || got[n]->dtype != MR_FLOAT))
         st = mr_invalid("The loss has %lld elements, expected one number", (long long)got[n]->n);
@@ -275,6 +277,7 @@ void mr_mirror_drop(const mr_mirror *m, mr_tensor **gradients)
     }
 }
 
+/* to += by * from; vectorises. */
 static void add_scaled(float *to, const float *from, float by, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)

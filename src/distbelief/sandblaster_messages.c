@@ -17,6 +17,7 @@ static mr_status *finish_message(mr_pb_writer *w, mr_str *text, const char *what
     return st;
 }
 
+/* Fields are described in the header. */
 mr_status *mr_blast_put_hello(const mr_blast_hello *h, mr_bytes *out)
 {
     mr_str text = {0};
@@ -50,6 +51,7 @@ mr_status *mr_blast_get_hello(mr_sv bytes, mr_blast_hello *out)
     return NULL;
 }
 
+/* Fields that are 0 or empty are left out. */
 mr_status *mr_blast_put_report(const mr_blast_report *o, mr_bytes *out)
 {
     mr_str text = {0};
@@ -90,6 +92,7 @@ mr_status *mr_blast_get_report(mr_sv bytes, mr_blast_report *out)
     return NULL;
 }
 
+/* Fields that are 0 are left out; only the kind is always written, so that an order is never empty. */
 mr_status *mr_blast_put_order(const mr_blast_order *o, mr_bytes *out)
 {
     mr_str text = {0};

@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "base/simd.h"
+#include "base/status.h"
 #include "fed/sha256.h"
 
 enum { LANES = 16, BLOCK = 64, WORDS = 16 };
@@ -80,6 +81,7 @@ static void set_up(uint32_t s[WORDS], const uint8_t key[MR_CHACHA_KEY], const ui
 void mr_chacha20(const uint8_t key[MR_CHACHA_KEY], const uint8_t nonce[MR_CHACHA_NONCE], uint32_t counter, uint8_t *out, size_t n)
 {
     uint32_t state[WORDS], words[LANES][WORDS];
+    MR_ASSERT((n + BLOCK - 1) / BLOCK <= ((uint64_t)1 << 32) - counter);
     set_up(state, key, nonce, counter);
     for (size_t at = 0; at < n; at += sizeof words, state[12] += LANES) {
         make_blocks(state, words);
@@ -90,6 +92,7 @@ void mr_chacha20(const uint8_t key[MR_CHACHA_KEY], const uint8_t nonce[MR_CHACHA
     mr_wipe(words, sizeof words);
 }
 
+/* In a separate function, so that the compiler makes one version per instruction set. */
 MR_CLONES static void add_words(uint32_t *sum, const uint32_t *words, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -230,6 +233,7 @@ static void poly_end(poly *p, uint8_t tag[MR_CHACHA_TAG])
     mr_wipe(p, sizeof *p);
 }
 
+/* For tests against the RFC's vectors; the AEAD uses the same parts. */
 void mr_poly1305(const uint8_t key[32], const void *bytes, size_t n, uint8_t tag[MR_CHACHA_TAG])
 {
     poly p;

@@ -19,7 +19,8 @@
 #define LOOK_NS (100 * MS)
 #define LONGEST_PAUSE_NS (2000 * MS)
 
-typedef struct asking { /* one call that is waited for */
+/* One call that is waited for. It is on the stack of the waiter, so every path waits for its end before it returns. */
+typedef struct asking {
     mr_net_request r; /* first */
     mr_mutex mu;
     mr_cond changed;
@@ -114,6 +115,7 @@ static mr_status *ask_for_work(visit *v, const mr_fed_answer *a, mr_fed_task *ou
         mr_str_deinit(&body);
         return st;
     }
+    /* A server that has answered before keeps calls for two seconds only, so a longer silence means that it is lost. */
     int64_t wait = v->heard_ns ? WORK_NS : v->o->deadline_ns;
     asking_init(&q, MR_FED_WORK_METHOD, &body, mr_now_ns() + wait, NULL);
     v->net->start(v->peer, &q.r);
@@ -203,6 +205,7 @@ static mr_status *work_until_end(visit *v, asking *stay, bool *end)
     mr_fed_answer_deinit(&a);
     if (*end)
         return st;
+    /* Whether Stay ended by itself must be read before it is cancelled here. */
     bool over = v->over;
     v->net->cancel(&stay->r);
     asking_wait(stay);
@@ -267,6 +270,7 @@ mr_status *mr_fed_client_run(const mr_fed_client_options *o, int64_t *updates)
             return st ? mr_status_prepend(st, "federated server %s: ", o->address)
                       : mr_error(MR_UNAVAILABLE, "federated server %s does not answer any more", o->address);
         mr_status_free(st);
+        /* A server that answered during the last connection is tried again soon; otherwise the pauses grow. */
         pause_ns = heard_ns > before ? PAUSE_NS : MR_MIN(2 * pause_ns, LONGEST_PAUSE_NS);
         mr_sleep_ns(pause_ns);
     }

@@ -21,6 +21,7 @@
 
 enum { MAX_LISTED = 10 }; /* clients in a line of the log */
 
+/* What the coordinator keeps of a client; dist/federated.c has its own record of who is chosen and has answered. */
 typedef struct client {
     bool asked; /* for `stage` of the present ticket */
     mr_fed_stage stage;
@@ -135,6 +136,7 @@ static void ask_locked(mr_fed_coordinator *c, const mr_fed_action *a) MR_REQUIRE
 static mr_status *take_locked(mr_fed_coordinator *c, const mr_fed_action *a, mr_fed_answer *answer) MR_REQUIRES(c->mu)
 {
     client *k = &c->clients[a->client];
+    MR_ASSERT(answer && a->client >= 0 && a->client < c->rounds.o.n_clients);
     k->asked = false;
     if (c->secure)
         return mr_secure_server_take(c->secure, answer->stage, a->client, mr_str_view(&answer->body));
@@ -237,6 +239,7 @@ int mr_fed_coordinator_join(mr_fed_coordinator *c)
     return found;
 }
 
+/* For clients with fixed numbers: those of a simulation. */
 void mr_fed_coordinator_join_as(mr_fed_coordinator *c, int i)
 {
     MR_ASSERT(is_client(c, i));
@@ -244,6 +247,7 @@ void mr_fed_coordinator_join_as(mr_fed_coordinator *c, int i)
     step_and_unlock(c, (mr_fed_event){.message = MR_FED_JOIN, .client = i}, NULL);
 }
 
+/* A client that leaves while it is asked no longer owes an answer; dist/federated.c may choose another one. */
 void mr_fed_coordinator_gone(mr_fed_coordinator *c, int i)
 {
     if (!is_client(c, i))
@@ -358,6 +362,7 @@ mr_status *mr_fed_coordinator_answer(mr_fed_coordinator *c, int i, mr_fed_answer
             c->refusal = mr_status_copy(st);
         }
     }
+    /* A refusal and a malformed answer both take the client out of the attempt. */
     step_and_unlock(c, e, a);
     bool refused = a->refused;
     mr_fed_answer_deinit(a);
@@ -431,6 +436,7 @@ static mr_status *apply_mean(mr_fed_coordinator *c, const float *mean)
         mr_fed_weights_unref(w);
         return mr_error(MR_RESOURCE_EXHAUSTED, "federated: out of memory for %zu weights", n);
     }
+    /* Momentum: each step is the mean plus a share of the last step. */
     for (size_t i = 0; i < n; i++) {
         double step = mean[i];
         if (c->momentum)
@@ -469,6 +475,7 @@ static mr_status *too_few(mr_fed_coordinator *c)
                     (long long)c->rounds.round, (double)c->o.wait_ns / 1e9, c->rounds.n_there);
 }
 
+/* Names the newest refusal, which is usually the cause. */
 static mr_status *too_often(mr_fed_coordinator *c)
 {
     return mr_error(MR_ABORTED, "federated: round %lld was given up after %d attempts; the last error: %s",
@@ -529,6 +536,7 @@ static mr_status *wait_locked(mr_fed_coordinator *c) MR_REQUIRES(c->mu) MR_NO_TS
             return NULL;
         if (c->failed)
             return too_often(c);
+        /* wait_ns limits only the time in which no client works: a stage has its own deadline (dist/federated.c). */
         bool idle = c->rounds.stage == MR_FED_REST;
         if (!idle)
             idle_ns = now;
@@ -601,6 +609,7 @@ mr_status *mr_fed_coordinator_round(mr_fed_coordinator *c, mr_fed_coordinator_re
     return NULL;
 }
 
+/* Tasks that were handed out keep their rate. */
 void mr_fed_coordinator_rate(mr_fed_coordinator *c, float rate)
 {
     mr_lock(&c->mu);
@@ -608,6 +617,7 @@ void mr_fed_coordinator_rate(mr_fed_coordinator *c, float rate)
     mr_unlock(&c->mu);
 }
 
+/* The weights of the last complete round; later rounds do not change them. */
 mr_fed_weights *mr_fed_coordinator_weights(mr_fed_coordinator *c)
 {
     mr_lock(&c->mu);
@@ -625,6 +635,7 @@ void mr_fed_coordinator_fail(mr_fed_coordinator *c, mr_status *st)
     mr_unlock(&c->mu);
 }
 
+/* From any thread. */
 void mr_fed_coordinator_stop(mr_fed_coordinator *c)
 {
     mr_fed_coordinator_fail(c, mr_error(MR_CANCELLED, "federated: the rounds were stopped"));

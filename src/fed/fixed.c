@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/simd.h"
 
+/* The largest scale for which n_clients words cannot overflow; at least 8 bits must be left for a word. */
 mr_status *mr_fixed_init(mr_fixed *f, int64_t n_clients, float clip, int64_t most)
 {
     if (n_clients < 1 || !(clip > 0) || !isfinite(clip) || most < 1 || most > INT32_MAX / n_clients)

@@ -36,6 +36,7 @@ static mr_status *check_parameter(const mr_learner_parameter *p, size_t *n)
     return NULL;
 }
 
+/* The limit keeps sizes in bytes, and counts of words, far from overflow. */
 mr_status *mr_learner_size(const mr_learner_parameter *p, int n_parameters, size_t *out)
 {
     *out = 0;
@@ -134,6 +135,7 @@ out:
 
 /* ---- steps ---- */
 
+/* The same numbers on every machine, unlike rand(). */
 static uint64_t next_random(uint64_t *s) /* splitmix64 */
 {
     uint64_t z = *s += 0x9E3779B97F4A7C15u;
@@ -251,6 +253,7 @@ mr_status *mr_learner_train(mr_learner *l, const mr_learner_config *c, const mr_
     MR_TRY(mr_learner_load(l, weights, n));
     if (l->reset)
         MR_TRY(mr_session_run(l->session, &(mr_run_args){.targets = &l->reset, .n_targets = 1}, NULL, NULL));
+    /* From here on the session has this client's weights. */
     steps_init(&s, l, e, c->rate);
     mr_status *st = run_epochs(&s, c, stop, out);
     steps_deinit(&s);

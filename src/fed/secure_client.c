@@ -76,6 +76,7 @@ static mr_status *finish_stage(mr_secure_client *c, int stage, mr_status *st)
     return st;
 }
 
+/* The public values only; nothing secret leaves the client in this stage. */
 mr_status *mr_secure_client_keys(mr_secure_client *c, mr_str *out)
 {
     MR_TRY(begin_stage(c, KEYS));
@@ -111,6 +112,7 @@ static mr_status *read_peers(mr_secure_client *c, mr_sv ask)
     c->in_sum = mr_try_calloc((size_t)c->n, sizeof *c->in_sum);
     if (!c->peers || !c->ids || !c->shares || !c->in_sum)
         return mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: out of memory for %d clients", c->n);
+    /* This client finds itself by its keys, not by its number, which the server could choose. */
     c->self = -1;
     for (int i = 0; i < c->n; i++) {
         const char *p = ask.p + HEAD + (size_t)i * EACH;
@@ -124,6 +126,7 @@ static mr_status *read_peers(mr_secure_client *c, mr_sv ask)
     if (c->self < 0 || c->self == c->n)
         return mr_invalid("secure sum: this client is missing from the list, or in it twice");
     mr_sha256_of(ask.p, ask.n, c->list);
+    MR_ASSERT(c->self >= 0 && c->self < c->n && c->t > c->n / 2);
     return NULL;
 }
 
@@ -147,6 +150,7 @@ static mr_status *derive_coefficients(mr_secure_client *c, uint8_t **out)
 static bool share_key(const mr_secure_client *c, int with, bool from_self, uint8_t out[32])
 {
     uint8_t shared[32];
+    MR_ASSERT(with != c->self);
     uint32_t self = c->ids[c->self], peer = c->ids[with];
     if (!mr_x25519(c->sealing, c->peers[with].keys + MR_KEYS_SEALING, shared))
         return false;
@@ -239,6 +243,7 @@ static mr_status *add_masks(mr_secure_client *c, uint32_t *values, size_t n)
     return NULL;
 }
 
+/* On failure the values may be masked in part and must not be sent. */
 mr_status *mr_secure_client_mask(mr_secure_client *c, mr_sv ask, uint32_t *values, size_t n)
 {
     MR_TRY(begin_stage(c, MASK));

@@ -46,6 +46,7 @@ bool mr_secure_add_pair_mask(const uint8_t secret[32], const uint8_t other[32], 
     return true;
 }
 
+/* The seed serves as the shared secret of a pair with itself. */
 void mr_secure_add_own_mask(const uint8_t seed[32], const uint8_t list[MR_SHA256], uint32_t self, bool cancel, uint32_t *values,
                             size_t n)
 {

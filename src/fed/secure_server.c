@@ -32,6 +32,7 @@ struct mr_secure_server {
     size_t n;
 };
 
+/* n_values is the size of the vectors to add. */
 mr_secure_server *mr_secure_server_new(size_t n_values)
 {
     mr_secure_server *s = mr_new(mr_secure_server);
@@ -40,6 +41,7 @@ mr_secure_server *mr_secure_server_new(size_t n_values)
     return s;
 }
 
+/* Nothing here is secret: the server sees only sealed shares and masked vectors. */
 void mr_secure_server_free(mr_secure_server *s)
 {
     if (!s)
@@ -55,6 +57,7 @@ void mr_secure_server_free(mr_secure_server *s)
     mr_free(s);
 }
 
+/* Before SHARES is closed, those that gave keys. */
 int mr_secure_server_count(const mr_secure_server *s)
 {
     return s->stage == MR_FED_UNMASK ? s->n_u3 : s->stage == MR_FED_TRAIN ? s->n_u2 : s->members.n;
@@ -120,6 +123,7 @@ static mr_status *copy_bytes(mr_sv bytes, uint8_t **out)
 /* Adds a masked vector modulo 2^32. The sum is allocated with the first one. */
 static mr_status *add_vector(mr_secure_server *s, mr_sv answer)
 {
+    MR_ASSERT(answer.n == s->n * 4);
     if (!s->sum && !(s->sum = mr_try_calloc(MR_MAX(s->n, 1), sizeof *s->sum)))
         return mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: out of memory for %zu numbers", s->n);
     for (size_t i = 0; i < s->n; i++)
@@ -207,6 +211,7 @@ static void put_sealed(const mr_secure_server *s, int self, mr_str *out)
         const member *m = &s->members.p[i];
         if (i == self || m->reached < MR_FED_SHARES)
             continue;
+        MR_ASSERT(m->sealed);
         mr_put32(out, m->p.id);
         mr_str_append(out, m->sealed + (size_t)(self < i ? self : self - 1) * MR_SECURE_SEALED, MR_SECURE_SEALED);
     }
@@ -289,6 +294,7 @@ static mr_status *cancel_pairs(mr_secure_server *s, const member *lost, const ui
 /* Removes the own mask of a member from the sum. The hash that it committed to proves that the shares were right. */
 static mr_status *cancel_own(mr_secure_server *s, const member *m, const uint8_t seed[32])
 {
+    MR_ASSERT(m->reached >= MR_FED_TRAIN && s->sum);
     uint8_t hash[MR_SHA256];
     mr_sha256_of(seed, 32, hash);
     if (memcmp(hash, m->p.keys + MR_KEYS_COMMITMENT, MR_SHA256) != 0)

@@ -17,6 +17,7 @@
 #define TICK_NS (250 * MS)
 #define GRACE_NS (500 * MS)
 
+/* A connected client. A call in `stay` or `waiting` has not been answered. */
 typedef struct seat {
     mr_fed_server *server;
     int number; /* of the coordinator */
@@ -124,6 +125,7 @@ static mr_status *take_seat(mr_fed_server *s, mr_sv name, mr_net_call *c)
                         "federated: %d clients are connected already, and the server allows no more", s->n_seats);
     seat *e = mr_new(seat);
     *e = (seat){.server = s, .number = number, .stay = c, .name_n = name.n};
+    MR_ASSERT(number < s->n_seats && name.n <= sizeof e->name);
     memcpy(e->name, name.p, name.n);
     mr_status *st = NULL;
     mr_lock(&s->mu);
@@ -311,6 +313,7 @@ void mr_fed_server_free(mr_fed_server *s)
         mr_fed_coordinator_stop(s->coordinator);
     if (s->seats)
         dismiss_clients(s);
+    /* `closing` is set, so the timer does not set itself again after this. */
     if (s->timers && !mr_timers_clear(s->timers, &s->tick))
         mr_timers_clear(s->timers, &s->tick); /* it was running, and may have set itself again */
     mr_listeners_close(&s->listeners, GRACE_NS);

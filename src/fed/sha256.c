@@ -18,6 +18,7 @@ static const uint32_t k[64] = {
 
 static uint32_t rotate_right(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
+/* SHA-256 is big-endian. */
 static uint32_t load_be(const uint8_t *p)
 {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
@@ -35,12 +36,14 @@ static void take_block(uint32_t h[8], const uint8_t *p)
     uint32_t w[64], v[8];
     for (int i = 0; i < 16; i++)
         w[i] = load_be(p + 4 * i);
+    /* The message schedule: 16 words of the block, expanded to 64. */
     for (int i = 16; i < 64; i++) {
         uint32_t a = w[i - 15], b = w[i - 2];
         w[i] = w[i - 16] + (rotate_right(a, 7) ^ rotate_right(a, 18) ^ a >> 3) + w[i - 7] +
                (rotate_right(b, 17) ^ rotate_right(b, 19) ^ b >> 10);
     }
     memcpy(v, h, sizeof v);
+    /* 64 rounds over the working variables a .. h, which are v[0] .. v[7]. */
     for (int i = 0; i < 64; i++) {
         uint32_t a = v[0], e = v[4];
         uint32_t t1 = v[7] + (rotate_right(e, 6) ^ rotate_right(e, 11) ^ rotate_right(e, 25)) +
@@ -136,6 +139,7 @@ static void hmac_end(hmac *m, uint8_t out[MR_SHA256])
     mr_sha256_end(&m->outer, out);
 }
 
+/* For a message in one piece. */
 void mr_hmac_sha256(const void *key, size_t key_n, const void *p, size_t n, uint8_t out[MR_SHA256])
 {
     hmac m;
@@ -152,6 +156,7 @@ void mr_hkdf_sha256(const void *secret, size_t secret_n, const void *salt, size_
     uint8_t key[MR_SHA256], t[MR_SHA256];
     MR_ASSERT(n <= 255 * MR_SHA256);
     mr_hmac_sha256(salt_n ? salt : no_salt, salt_n ? salt_n : MR_SHA256, secret, secret_n, key);
+    /* T(i) = HMAC(key, T(i - 1) | info | i) */
     for (uint8_t i = 1; n; i++) {
         hmac m;
         hmac_init(&m, key, sizeof key);
@@ -176,6 +181,7 @@ void mr_wipe(void *p, size_t n)
     __asm__ volatile("" : : "r"(p) : "memory");
 }
 
+/* Looks at all bytes, so the time does not depend on where they differ. */
 int mr_secret_equal(const void *a, const void *b, size_t n)
 {
     const uint8_t *x = a, *y = b;

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/status.h"
 #include "fed/sha256.h"
 
 enum { WORDS = MR_SHAMIR_SECRET / 2 };
@@ -45,6 +46,7 @@ void mr_shamir_share(const uint8_t secret[MR_SHAMIR_SECRET], const uint8_t *rand
                      uint8_t out[MR_SHAMIR_SECRET])
 {
     uint16_t sum[WORDS] = {0};
+    MR_ASSERT(t >= 1 && x != 0);
     for (int k = t - 1; k >= 0; k--) {
         const uint8_t *coefficients = k ? random + (size_t)(k - 1) * MR_SHAMIR_SECRET : secret;
         for (int i = 0; i < WORDS; i++)
@@ -77,6 +79,7 @@ bool mr_shamir_weights(const uint16_t *x, int t, uint16_t *weights)
 void mr_shamir_join(const uint16_t *weights, const uint8_t *const *shares, int t, uint8_t out[MR_SHAMIR_SECRET])
 {
     uint16_t sum[WORDS] = {0};
+    MR_ASSERT(t >= 1);
     for (int k = 0; k < t; k++)
         for (int i = 0; i < WORDS; i++)
             sum[i] ^= gf_multiply(weights[k], word_at(shares[k], i));

@@ -35,13 +35,14 @@ static void queue_client(void *arg, int client)
     mr_unlock(&s->mu);
 }
 
-/* The next client with a task; -1: the threads must end. */
+/* Waits for a client with a task; -1: the threads must end. */
 static int next_client(mr_fed_simulated *s)
 {
     int client = -1;
     mr_lock(&s->mu);
     while (s->head == s->queue.n && !s->stop)
         mr_cond_wait(&s->work, &s->mu);
+    MR_ASSERT(s->head <= s->queue.n);
     if (!s->stop)
         client = s->queue.p[s->head++];
     mr_unlock(&s->mu);
@@ -55,7 +56,8 @@ static bool is_lost(const mr_fed_simulated *s, int client, const mr_fed_task *t)
     return s->o.lose > 0 && (double)(mr_hash64(key, sizeof key) >> 11) * 0x1p-53 < s->o.lose;
 }
 
-typedef struct doing { /* what a thread does at the moment */
+/* The task of a thread, for is_useless, which is called between two training steps. */
+typedef struct doing {
     mr_fed_simulated *s;
     int client;
     const mr_fed_task *task;

@@ -1,4 +1,7 @@
-/* fed/task.c -- encodes and decodes tasks and answers; every received number is checked before it is used. */
+/* fed/task.c -- encodes and decodes tasks and answers.
+ *
+ * Both sides may be of different versions: fields that are unknown are skipped, and fields that are missing are 0.
+ * Every received number is checked before it is used. */
 #include "fed/task.h"
 
 #include <math.h>
@@ -21,6 +24,7 @@ mr_fed_weights *mr_fed_weights_new(size_t n)
     return w;
 }
 
+/* Accepts NULL. */
 mr_fed_weights *mr_fed_weights_ref(mr_fed_weights *w)
 {
     if (w)
@@ -34,6 +38,7 @@ void mr_fed_weights_unref(mr_fed_weights *w)
         mr_free(w);
 }
 
+/* Leaves an empty task (WAIT). */
 void mr_fed_task_deinit(mr_fed_task *t)
 {
     mr_str_deinit(&t->ask);
@@ -73,6 +78,7 @@ static void drop_weights(void *owner) { mr_fed_weights_unref(owner); }
 mr_status *mr_fed_task_encode(mr_fed_task *t, mr_bytes *out)
 {
     mr_str s = {0};
+    MR_ASSERT(t->kind == MR_FED_WORK || !t->weights);
     mr_pb_writer w;
     mr_pb_writer_init(&w, &s);
     mr_pb_opt_varint(&w, KIND, t->kind);
@@ -185,6 +191,7 @@ mr_status *mr_fed_task_decode(mr_sv bytes, mr_fed_task *out)
 
 enum { NAME = 1, A_TICKET, A_STAGE, REFUSED, EXAMPLES, LOSS, BODY };
 
+/* The loss is always written, because 0 is a valid loss. */
 mr_status *mr_fed_answer_encode(mr_sv name, const mr_fed_answer *a, mr_str *out)
 {
     mr_pb_writer w;

@@ -11,6 +11,7 @@
 #include "fed/fixed.h"
 #include "fed/sha256.h"
 
+/* Wipes the secrets of an unfinished sum. */
 void mr_fed_worker_deinit(mr_fed_worker *w)
 {
     mr_secure_client_free(w->secure);
@@ -50,6 +51,7 @@ static mr_status *check_secure(const mr_fed_worker *w, const mr_fed_task *t)
                     (long long)t->ticket);
 }
 
+/* The update of a plain round: the differences as they are. */
 static mr_status *put_floats(const float *v, size_t n, mr_str *out)
 {
     if (!mr_str_try_append(out, v, n * sizeof *v))
@@ -62,6 +64,7 @@ static mr_status *put_floats(const float *v, size_t n, mr_str *out)
 static mr_status *put_masked(mr_fed_worker *w, const mr_fed_task *t, const float *v, size_t n, mr_str *out)
 {
     mr_fixed f;
+    MR_ASSERT(w->secure);
     MR_TRY(mr_fixed_init(&f, t->config.sum_clients, t->config.clip, t->config.most_examples));
     if (!mr_str_try_reserve(out, (n + 2) * sizeof(uint32_t)))
         return mr_error(MR_RESOURCE_EXHAUSTED, "federated: out of memory for an update of %zu weights", n);

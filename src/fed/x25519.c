@@ -12,6 +12,7 @@ typedef uint64_t field[5];
 typedef unsigned __int128 u128;
 static const uint64_t mask51 = ((uint64_t)1 << 51) - 1;
 
+/* Little-endian, from any address. */
 static uint64_t load_u64(const uint8_t *p)
 {
     uint64_t v = 0;
@@ -204,12 +205,14 @@ static void run_ladder(const uint8_t secret[32], const uint8_t point[32], uint8_
     mr_wipe(z3, sizeof z3);
 }
 
+/* 9 is the base point of the curve. */
 void mr_x25519_public(const uint8_t secret[MR_X25519], uint8_t out[MR_X25519])
 {
     static const uint8_t base[32] = {9};
     run_ladder(secret, base, out);
 }
 
+/* A point of small order gives 0 for every key, so the result would not be secret. */
 bool mr_x25519(const uint8_t secret[MR_X25519], const uint8_t other[MR_X25519], uint8_t out[MR_X25519])
 {
     static const uint8_t zero[32];
