@@ -96,11 +96,11 @@ typedef struct mr_timeline {
 void mr_timeline_init(mr_timeline *t);
 void mr_timeline_deinit(mr_timeline *t);
 
-/* Finds or adds. */
+/* Find or add a task or a lane and return its id. */
 int mr_timeline_task(mr_timeline *t, mr_sv name);
 int mr_timeline_lane(mr_timeline *t, int task, mr_sv name);
-/* The first of "name", "name 2", "name 3" ... that is free from start_ns on; for spans added in
- * order of their starts.  Of more than 512 at once the last ones share a lane. */
+/* The first lane of "name", "name 2", "name 3" ... that is free from start_ns on; spans must be added in the order of
+ * their starts. There are at most 512 such lanes; further spans share the last one. */
 int mr_timeline_free_lane(mr_timeline *t, int task, mr_sv name, int64_t start_ns);
 /* Copies the names; an end before the start is moved to it. */
 int mr_timeline_span(mr_timeline *t, mr_span s);

@@ -36,7 +36,7 @@ typedef enum mr_schedule {
 /* With this bool attr, a node decides whether its outputs are sent to other tasks as bfloat16. */
 #define MR_LOSSY_ATTR "_lossy_bfloat16"
 
-/* What placement by cost knows.  Arrays are by device, in the order of the options' devices. */
+/* The input of placement by cost. Arrays are indexed by device, in the order of the options' devices. */
 typedef struct mr_place_costs {
     const mr_costs *measured;      /* NULL: nothing yet */
     const mr_workload_link *links; /* [from * n_devices + to] */

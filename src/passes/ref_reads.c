@@ -1,16 +1,16 @@
 /* passes/ref_reads.c -- a node that uses a ref variable's value after an update sees the new value.
  *
- * In TensorFlow an Identity of a VariableV2 shares the variable's memory, and updates write into that memory.  So a
- * node that runs after an update sees its effect even where it takes the value from an Identity that ran before:
+ * In TensorFlow an Identity of a VariableV2 shares the variable's memory, and updates write into that memory. So a node
+ * that runs after an update sees its effect, even if it takes the value from an Identity that ran before the update:
  *
- *     read = Identity(v);  add = AssignAdd(v, 1);  tokens = Fill([n], read) behind add       -> the new value
+ *     read = Identity(v);  add = AssignAdd(v, 1);  tokens = Fill([n], read) after add        -> the new value
  *
- * Graphs of TensorFlow's own front end, which has one Identity for each variable, rely on it.  Here a value once read
- * never changes (run/variable.h), which keeps torn values, data races and aliases out of kernels.  This pass
- * gives such a node what it would see: wherever edges of the graph order an update of the variable before a node and
- * not before the read that the node takes its value from, the node gets a separate read, which waits for everything
- * that the node waits for.  Where the graph orders nothing, TensorFlow gives either value, and we that of the first
- * read.
+ * Graphs of TensorFlow's own front end, which has one Identity for each variable, rely on this. In Millrace a value
+ * that was read never changes (run/variable.h), which keeps torn values, data races and aliases out of kernels. This
+ * pass gives such a node the value that it would see in TensorFlow: if edges of the graph order an update of the
+ * variable before a node, but not before the read that the node takes its value from, the node gets a separate read,
+ * which waits for everything that the node waits for. If the graph does not order the two, TensorFlow gives either
+ * value, and this pass gives that of the first read.
  *
  * Values are followed through nodes that hand on the memory of their input: Identity and similar ops, checks, changes
  * of shape, a Switch, and an Enter of a loop's constant. A node on a device with other memory keeps the value that was

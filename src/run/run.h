@@ -198,12 +198,13 @@ void mr_run_call_from(mr_run *r, const mr_func_ref *f, int first);
 void mr_run_call_on(mr_run *r, mr_sv device, const mr_func_ref *f, int first);
 
 /* ---- one op, now ---- */
-/* Runs a node's kernel on the CPU with these inputs and waits for it: for constant folding, shape
- * inference, examples and fuzzing.  Outputs are owned by the caller, NULL where dead.  Stateful
- * resources live in `env` (a device made for it); NULL: a process-wide one for stateless ops.  A
- * declared ref input gets a variable holding a copy of the tensor (NULL: uninitialised), a ref
- * output gives its value; for other inputs NULL means dead, which only Merge takes.  A kernel that
- * waits for something that cannot come is cancelled after two seconds. */
+/* Runs a node's kernel on the CPU with these inputs and waits for it: for constant folding, shape inference, examples
+ * and fuzzing.
+ * - The caller owns the outputs; a dead output is NULL.
+ * - Resources are in `env`, a device made for this purpose. NULL: a device of the process, for ops without state.
+ * - A ref input gets a variable with a copy of the tensor (NULL: uninitialised); a ref output gives its value.
+ * - For other inputs NULL means dead, which only Merge accepts.
+ * - A kernel that waits for something that cannot happen is cancelled after two seconds. */
 mr_status *mr_eval_node(const mr_node *n, mr_device *env, mr_tensor *const *in, mr_tensor **out);
 /* The same, but the references in `in` are taken over (also on error), so a kernel may write its
  * output over an input that nobody else holds, as in a step. */
