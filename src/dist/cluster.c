@@ -110,6 +110,7 @@ mr_status *mr_cluster_add_list(mr_cluster *c, mr_sv job, mr_sv list)
     return NULL;
 }
 
+/* After an error *out holds a part of the tasks; the caller deinits it. */
 mr_status *mr_cluster_copy(const mr_cluster *c, mr_cluster *out)
 {
     *out = (mr_cluster){0};
@@ -187,6 +188,7 @@ static mr_status *decode_job(mr_cluster *c, mr_sv bytes)
     return mr_pb_reader_status(&r, "JobDef");
 }
 
+/* Adds the tasks of a ClusterDef to c. After an error c holds the tasks that were read before it. */
 mr_status *mr_cluster_decode(mr_cluster *c, mr_sv cluster_def)
 {
     mr_pb_reader r;

@@ -141,6 +141,7 @@ static int write_job(const mr_cluster *c, int first, mr_str *out)
     return end;
 }
 
+/* The inverse of mr_server_def_from_json, for the environment of processes that a launcher starts. */
 void mr_server_def_to_json(const mr_cluster *c, const char *job, int number, mr_str *out)
 {
     mr_str_appendz(out, "{\"cluster\": {");

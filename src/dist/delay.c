@@ -14,6 +14,7 @@ enum { MAX_PAUSE = 64 };
 #define GAIN 0.03
 #define WORTH_A_TRIAL 0.05 /* share of their time that workers wait */
 
+/* An adaptive bound begins at its lower limit: it widens only when that has been seen to pay. */
 void mr_delay_init(mr_delay *d, const mr_delay_options *o, int64_t now_ns)
 {
     *d = (mr_delay){.o = *o, .bound = o->bound, .slowest = MR_MAX(0, o->start), .last_ns = now_ns};

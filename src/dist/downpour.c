@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 
+/* Numbers below their minimum are raised to it, so the step function need not check them. */
 void mr_downpour_init(mr_downpour_plan *d, const mr_downpour_rules *o)
 {
     *d = (mr_downpour_plan){.o = *o, .asked_at = -1};

@@ -101,6 +101,7 @@ static void end_generation(mr_elastic *e, int64_t now_ns)
     e->members.n = 0;
 }
 
+/* The limits also keep sums of times and numbers of generations from overflowing. */
 mr_status *mr_elastic_check(const mr_elastic_ask *a)
 {
     if (a->worker >= 0 && a->n_workers >= 1 && a->n_workers <= MR_ELASTIC_MAX_WORKERS && a->worker < a->n_workers &&
@@ -136,6 +137,7 @@ void mr_elastic_step(mr_elastic *e, const mr_elastic_ask *a, int64_t now_ns, mr_
     mr_elastic_tick(e, now_ns, out);
 }
 
+/* The generation that the ask ended stays ended: its members have been told. */
 void mr_elastic_leave(mr_elastic *e, const void *caller)
 {
     for (int i = 0; i < e->asks.n; i++)

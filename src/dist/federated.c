@@ -237,6 +237,7 @@ static void settle_stage(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
         begin_try(f, now_ns, out);
 }
 
+/* Without a round that is held it only lets time pass. */
 void mr_fed_go(mr_fed *f, int64_t now_ns, mr_fed_actions *out)
 {
     if (f->hold) {

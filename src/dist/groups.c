@@ -315,6 +315,7 @@ void mr_groups_leave(mr_groups *t, void *caller)
     }
 }
 
+/* Communicators are unique, so at most one record is dropped. */
 void mr_groups_break(mr_groups *t, uint64_t communicator, const mr_status *why, mr_group_answers *out)
 {
     uint32_t pos = 0;
@@ -335,6 +336,7 @@ void mr_groups_drop(mr_groups *t, int64_t key, const mr_status *why, mr_group_an
         drop_record(t, g, why, out);
 }
 
+/* The records stay until mr_groups_deinit; no caller waits in them any more. */
 void mr_groups_end(mr_groups *t, const mr_status *why, mr_group_answers *out)
 {
     uint32_t pos = 0;

@@ -122,6 +122,7 @@ static void lose_member(mr_member *b, int task, int64_t now_ns, mr_member_events
     add_event(out, MR_MEMBER_LEFT, task, b->incarnation);
 }
 
+/* A report about another incarnation than the present one is ignored. */
 void mr_membership_gone(mr_membership *m, int task, uint64_t incarnation, int64_t now_ns, mr_member_events *out)
 {
     if (!watched(m, task))
@@ -145,6 +146,7 @@ static void judge_silence(const mr_membership *m, mr_member *b, int task, int64_
     }
 }
 
+/* Repeated calls have no effect, so callers need not remember what they said. */
 void mr_membership_care(mr_membership *m, int task, bool on, int64_t now_ns)
 {
     if (!watched(m, task) || m->members[task].ignored == !on)

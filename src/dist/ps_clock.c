@@ -190,6 +190,7 @@ void mr_ps_clock_export(const mr_ps_clock *c, int range, mr_ps_stamps *out)
         qsort(out->p, (size_t)out->n, sizeof *out->p, by_client);
 }
 
+/* Goes through an exported list, because setting a clock to 0 may remove its client from the map. */
 void mr_ps_clock_drop_range(mr_ps_clock *c, int range)
 {
     mr_ps_stamps all = {0};

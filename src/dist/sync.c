@@ -303,6 +303,7 @@ static void step_bounded(mr_sync *s, const mr_sync_event *e, bool heard, int64_t
     mr_vec_deinit(&begun);
 }
 
+/* With bounded delay dist/delay.c keeps the figures; a worker that never joined has those of the barrier, all 0. */
 mr_sync_figures mr_sync_figures_of(const mr_sync *s, int worker)
 {
     const mr_sync_member *m = &s->members[worker];

@@ -74,6 +74,7 @@ void *mr_worker_steps_end(mr_worker_steps *t, int64_t id)
     return host;
 }
 
+/* For loops that end all steps: the caller ends the one it gets and asks again. */
 mr_worker_step *mr_worker_steps_any(const mr_worker_steps *t, const void *owner)
 {
     uint32_t pos = 0;

@@ -183,6 +183,7 @@ static mr_status *exchange_lists(mr_fusion *f, int64_t deadline_ns)
     return f->most > LISTED ? exchange_rest(f, deadline_ns) : NULL;
 }
 
+/* Linear search: most lists are short. */
 static const entry *find_entry(const mr_fusion *f, int member, uint64_t hash)
 {
     const entry *e = entries_of(f, member);

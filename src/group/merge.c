@@ -188,6 +188,8 @@ void mr_merge_many(mr_dtype type, mr_merge how, const void *const *in, int n_in,
     }
 }
 
+/* 16-bit types go through mr_merge_many, which rounds once; all others need no block on the stack, because a loop
+ * reads each element before it writes it. */
 void mr_merge_two(mr_dtype type, mr_merge how, const void *a, const void *b, void *out, int64_t n)
 {
     const kernel *k = find_kernel(type);

@@ -28,6 +28,7 @@ void mr_place_deinit(mr_place *p)
     mr_vec_deinit(&p->addresses);
 }
 
+/* Appends the addresses of a list; spaces around them are allowed, empty ones are not. */
 mr_status *mr_place_addresses(mr_place *p, const char *list)
 {
     mr_sv rest = mr_sv_of(list), one;

@@ -75,6 +75,7 @@ void mr_post_head_write(const mr_post_head *h, uint8_t out[MR_POST_HEAD])
     put_int(out + 24, h->bytes, 8);
 }
 
+/* The body comes from a peer: its size must be exactly what the header announces, so later code may rely on it. */
 mr_status *mr_post_head_read(const mr_bytes *body, mr_post_head *out)
 {
     uint8_t b[MR_POST_HEAD];
@@ -116,6 +117,7 @@ static void drop_pending_locked(mr_post *p, const pending *k) MR_REQUIRES(p->mu)
     p->pending_bytes -= k->head.bytes;
 }
 
+/* Calls for transports that never came to exist are still pending; they are refused here. */
 void mr_post_free(mr_post *p)
 {
     if (!p)
@@ -342,6 +344,7 @@ static void start_receive(letters *l, mr_transfer *x)
     mr_free(k);
 }
 
+/* The mr_transport's start. The parcel lives until finish_transfer frees it. */
 static void start_transfer(mr_transport *t, mr_transfer *x)
 {
     MR_ASSERT(x->peer >= 0 && x->peer < t->size && x->peer != t->rank);

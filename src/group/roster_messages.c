@@ -43,6 +43,7 @@ static const uint8_t *take_bytes(cursor *c, size_t n)
     return p;
 }
 
+/* Reads n bytes, the lowest first; 0 after the end of the message. */
 static uint64_t get_int(cursor *c, int n)
 {
     const uint8_t *p = take_bytes(c, (size_t)n);
@@ -129,6 +130,7 @@ void mr_attend_deinit(mr_attend *a)
 
 /* ---- news ---- */
 
+/* Appends the message; the layout is in the header. */
 void mr_news_write(const mr_news *n, mr_str *out)
 {
     mr_str_appendz(out, "MRGN");

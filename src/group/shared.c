@@ -58,6 +58,7 @@ static _Atomic uint32_t *released(const buffer *b) { return (_Atomic uint32_t *)
 
 static void unmap_buffer(const buffer *b) { munmap(b->data, b->bytes + PAGE); }
 
+/* Own buffers stay: their numbers do not depend on the generation. */
 void mr_shared_forget(mr_shared *s)
 {
     for (int k = 0; k < MR_LANES; k++) {
@@ -68,6 +69,8 @@ void mr_shared_forget(mr_shared *s)
     }
 }
 
+/* Buffers that the user has not released are unmapped too; the descriptors are closed with the server that offers
+ * them. */
 void mr_shared_free(mr_shared *s)
 {
     if (!s)

@@ -33,6 +33,7 @@ enum { SPINNING, ARMED };
 
 /* ---- waking ---- */
 
+/* Tells the CPU that this is a spin loop, which saves power and leaves the core to its other hardware thread. */
 static void relax_cpu(void)
 {
     for (int i = 0; i < RELAX; i++) {
@@ -281,6 +282,7 @@ static mr_status *move_all(mr_shm *s, bool *moved)
     return NULL;
 }
 
+/* Takes a transfer out of the list, wherever it is: finish may be called in any order. */
 static void remove_transfer(mr_shm *s, mr_transfer *x)
 {
     mr_transfer **link = &s->transfers;

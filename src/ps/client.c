@@ -325,6 +325,7 @@ mr_status *mr_ps_compute(mr_ps *ps, mr_ps_algebra what, int a, int b, double alp
 
 /* ---- statistics ---- */
 
+/* The counts of bytes are those of the last turn of the client's thread. */
 void mr_ps_count(mr_ps *ps, mr_ps_stats *out)
 {
     mr_lock(&ps->mu);

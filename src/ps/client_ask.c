@@ -413,6 +413,7 @@ static void tell_slow_worker(mr_ps *ps, double seconds)
     mr_free(rows);
 }
 
+/* The answer to Workers carries it, so no rows are asked for. */
 mr_status *mr_ps_is_quiet(mr_ps *ps, bool *out)
 {
     int n;

@@ -103,6 +103,7 @@ static mr_status *pack_fixed(const float *v, size_t n, uint64_t seed, uint8_t *o
     return NULL;
 }
 
+/* Low and high bytes go to separate arrays, as the layout wants them. */
 MR_CLONES static void pack_bf16(const float *v, size_t n, uint8_t *low, uint8_t *high)
 {
     for (size_t i = 0; i < n; i++) {

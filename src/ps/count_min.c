@@ -22,6 +22,7 @@ struct mr_count_min {
     uint32_t *counts; /* depth * width */
 };
 
+/* The product of width and depth cannot overflow after this. */
 static mr_status *check_size(uint64_t width, int64_t depth)
 {
     if (width < 1 || depth < 1 || depth > MR_COUNT_MIN_MAX_DEPTH || width > MOST_COUNTERS / MR_COUNT_MIN_MAX_DEPTH)
@@ -112,6 +113,7 @@ uint32_t mr_count_min_get(const mr_count_min *s, uint64_t key)
     return v;
 }
 
+/* The counterpart of insert_group: prefetches a group of keys before it reads them. */
 void mr_count_min_get_many(const mr_count_min *s, const uint64_t *keys, size_t n, uint32_t *counts)
 {
     uint32_t *at[GROUP][MR_COUNT_MIN_MAX_DEPTH];

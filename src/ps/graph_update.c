@@ -78,6 +78,7 @@ static mr_status *make_session(mr_ps_graph_update *g, const mr_ps_table_spec *t)
     return mr_direct_session_new(g->graph, NULL, &c, &g->session);
 }
 
+/* After an error *out is NULL. */
 mr_status *mr_ps_graph_update_new(const mr_ps_table_spec *t, mr_ps_graph_update **out)
 {
     mr_ps_graph_update *g = mr_new(mr_ps_graph_update);

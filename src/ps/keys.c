@@ -248,6 +248,7 @@ static void grow_chains(mr_ps_key_cache *c)
     }
 }
 
+/* A hit moves the entry to the newest end of the ring, so it is evicted last. */
 bool mr_ps_key_cache_get(mr_ps_key_cache *c, uint64_t owner, uint64_t hash, mr_ps_key_list **list)
 {
     entry *e = *find_entry(c, owner, hash);
@@ -292,6 +293,7 @@ void mr_ps_key_cache_drop(mr_ps_key_cache *c, uint64_t owner, uint64_t hash)
         remove_at(c, at);
 }
 
+/* Goes through the ring, because entries of one owner are spread over all chains. */
 void mr_ps_key_cache_drop_owner(mr_ps_key_cache *c, uint64_t owner)
 {
     for (entry *e = c->ring.older, *older; e != &c->ring; e = older) {

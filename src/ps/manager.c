@@ -371,6 +371,7 @@ static mr_status *start_manager(mr_ps_manager *m, const mr_ps_manager_options *o
     return mr_ps_listeners_open(address, task, MR_PS_MANAGER_SERVICE, mr_ps_manager_handle, m, &m->listeners);
 }
 
+/* After an error nothing is left: mr_ps_manager_close accepts a manager of which only a part was started. */
 mr_status *mr_ps_manager_open(const mr_ps_manager_options *o, struct mr_server *task, mr_ps_manager **out)
 {
     mr_ps_manager *m = mr_new(mr_ps_manager);

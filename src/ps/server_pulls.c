@@ -268,6 +268,7 @@ void mr_ps_server_serve_line(mr_ps_server *s, int64_t now_ns)
     }
 }
 
+/* UNAVAILABLE makes clients repeat their pulls. */
 void mr_ps_server_end_line(mr_ps_server *s)
 {
     while (s->line) {

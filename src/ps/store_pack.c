@@ -194,6 +194,7 @@ mr_status *mr_ps_store_stage(const mr_ps_store *s, int range, mr_sv bytes, mr_ps
     return st;
 }
 
+/* Frees a range that was not installed; an installed one is empty. May be called twice. */
 void mr_ps_staged_deinit(mr_ps_staged *staged)
 {
     for (int i = 0; staged->parts && i < staged->n; i++) {

@@ -224,6 +224,7 @@ static mr_status *fill_adam(mr_ps_rule *r)
     return NULL;
 }
 
+/* Defaults come before the checks, so that the checks see what will be used. */
 mr_status *mr_ps_rule_init(mr_ps_rule *r)
 {
     r->adam = NULL;
@@ -271,6 +272,7 @@ static uint64_t mix_bits(uint64_t z)
     return z ^ z >> 31;
 }
 
+/* Counter-based: every float follows from seed, key and column alone, in any order and at any server. */
 void mr_ps_rule_fill(float *values, uint64_t first, size_t n_rows, int width, float start,
                      float spread, uint64_t seed)
 {

@@ -164,6 +164,7 @@ void mr_ps_frame_deinit(mr_ps_frame *f)
     *f = (mr_ps_frame){0};
 }
 
+/* Offset and size come from the message's head, so they are compared with the bytes that exist. */
 mr_status *mr_ps_frame_read(const mr_ps_frame *f, size_t at, size_t n, void *out)
 {
     if (at > f->raw_n || n > f->raw_n - at)
@@ -273,6 +274,7 @@ static void put_range(mr_pb_writer *w, const mr_ps_range *s)
     mr_pb_end(w, mark);
 }
 
+/* The addresses are not part of a view; `address` supplies them. */
 void mr_ps_view_put(mr_pb_writer *w, const mr_ps_view *v, const char *(*address)(void *arg, uint64_t id),
                     void *arg)
 {
@@ -373,6 +375,7 @@ size_t mr_ps_change_raw(const mr_ps_change *c, const mr_ps_table_spec *t)
     return mr_size_add(keys, (floats + 7) & ~(size_t)7, &keys) ? keys : SIZE_MAX;
 }
 
+/* Only the description: keys and floats travel as raw bytes, in the order of the changes. */
 void mr_ps_change_put(mr_pb_writer *w, const mr_ps_change *c)
 {
     mr_pb_opt_varint(w, 1, (uint64_t)c->kind);

@@ -425,6 +425,7 @@ static mr_status *run_target(const mr_nn_reduce *r, mr_session *s, mr_node *targ
     return st;
 }
 
+/* Reads the global step of this worker's own variables. */
 static mr_status *read_step(const mr_nn_reduce *r, mr_session *s, int64_t *step)
 {
     mr_tensor *t;

@@ -36,6 +36,7 @@ static void put_tensor(mr_pb_writer *w, uint32_t field, mr_out o)
     mr_str_deinit(&shape);
 }
 
+/* One map entry per tensor: its key in the signature, and its TensorInfo. */
 static void put_tensors(mr_pb_writer *w, uint32_t field, const mr_export_tensor *t, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -74,6 +75,7 @@ static void put_init(mr_pb_writer *w, const mr_node *init)
     mr_pb_end(w, entry);
 }
 
+/* MetaInfoDef: the tags by which a loader chooses this graph, and the version whose ops it uses. */
 static void put_info(mr_pb_writer *w, const mr_export *e)
 {
     size_t mark = mr_pb_begin(w, META_INFO);
@@ -173,6 +175,8 @@ static mr_status *save_variables(const char *dir, mr_nn_saver *saver, mr_session
     return st;
 }
 
+/* An error leaves a folder without saved_model.pb, which loaders do not take for a model; the export can be
+ * repeated. */
 mr_status *mr_export_saved_model(mr_sv meta_graph, mr_nn_saver *saver, mr_session *session, const char *dir, const mr_export *e)
 {
     if (mr_saved_model_exists(dir))

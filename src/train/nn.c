@@ -21,6 +21,7 @@ mr_nn *mr_nn_new(mr_graph *g)
     return n;
 }
 
+/* Names and devices of variables are in the graph's arena and stay valid. */
 void mr_nn_free(mr_nn *n)
 {
     if (!n)
@@ -187,6 +188,7 @@ mr_out mr_nn_variable(mr_nn *n, const char *name, mr_dtype type, int rank, const
 
 /* ---- adopted variables ---- */
 
+/* Only nodes that are variables can be read, assigned and saved. */
 static mr_status *check_adopted(const mr_nn_var *v)
 {
     const mr_node *node = v->handle.node;

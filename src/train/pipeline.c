@@ -413,6 +413,7 @@ static bool check_pipeline(mr_nn *n, const mr_nn_pipeline *p, int n_inputs)
     return mr_scope_ok(&n->s);
 }
 
+/* n_vars: the length of sums, which exists only once the forward pass was built. */
 static void deinit_builder(builder *b, int n_vars)
 {
     for (int i = 0; b->sums && i < n_vars; i++)

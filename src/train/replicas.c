@@ -5,6 +5,7 @@
 
 enum { MAX_PS = 65536 };
 
+/* The limits keep a wrong count from allocating a list of devices that no cluster has. */
 static mr_status *check_options(const char *ps_job, int n_ps, const char *worker)
 {
     if (!ps_job || !ps_job[0] || !worker)

@@ -293,6 +293,7 @@ static mr_status *remove_leftover(void *ctx, const char *name)
     return NULL;
 }
 
+/* A missing folder is not an error: nothing has been saved yet. */
 mr_status *mr_nn_saver_clean(const char *prefix)
 {
     mr_sv dir = mr_path_dirname(prefix);

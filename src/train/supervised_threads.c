@@ -193,6 +193,7 @@ static void say_alive(void *arg)
     }
 }
 
+/* Threads that were started before an error stay; mr_supervised_free joins them. */
 static mr_status *start_thread(mr_supervised *s, const char *name, void (*fn)(void *))
 {
     MR_ASSERT(s->n_threads < MR_SUPERVISED_THREADS);

@@ -418,6 +418,7 @@ static void tell_waits(chief *c)
     mr_str_deinit(&who);
 }
 
+/* From any thread: note_figures publishes them under the same lock. */
 bool mr_nn_sync_figures(mr_nn_sync *y, int worker, mr_sync_figures *out)
 {
     mr_lock(&y->mu);

@@ -189,6 +189,7 @@ static mr_out in_order(mr_nn *n, const mr_nn_table *t, mr_out y)
     return mr_emit(&n->s, "GatherV2", y, mr_const(&n->s, order), mr_const_i32(&n->s, 1));
 }
 
+/* Each shard multiplies on its own device, so x travels to the shards and the products travel back, but no rows. */
 mr_out mr_nn_table_product(mr_nn *n, const mr_nn_table *t, mr_out x)
 {
     mr_out *parts = mr_new_array(mr_out, t->n_shards), axis = mr_const_i32(&n->s, 1);
@@ -256,6 +257,7 @@ static mr_out sampled_logits(mr_nn *n, const mr_nn_table *weights, const mr_nn_t
     return mr_emit_lists(s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{2, (mr_out[]){right, other}}, {-1, &one}}, 2);
 }
 
+/* The true class is always column 0 of the sampled logits, so the labels of the inner loss are all 0. */
 mr_out mr_nn_sampled_softmax(mr_nn *n, const mr_nn_table *weights, const mr_nn_table *biases, mr_out x, mr_out labels,
                               int64_t sampled)
 {

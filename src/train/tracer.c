@@ -107,6 +107,7 @@ static void write_step(mr_tracer *t, const char *kind, const mr_trace_info *info
     mr_free(path);
 }
 
+/* A failed step is not written. Its end still counts for outside_ns of the next one. */
 void mr_tracer_end(mr_tracer *t, bool ok, int64_t step)
 {
     if (!t->folder)

@@ -147,6 +147,7 @@ static mr_status *finish_transfer(mr_transport *t, mr_transfer *x, int64_t deadl
     return st;
 }
 
+/* The flag is set after the error, so a waiter that sees it finds the error. */
 static void fail_transport(mr_transport *t, const mr_status *st)
 {
     world *w = (world *)t;
