@@ -1,5 +1,14 @@
 /* dist/delay.c -- the clocks of workers, and the bound on how far they may be apart.
  *
+ * The states of a worker, and the messages that change them:
+ *
+ *     GONE    -> RESTING    JOIN
+ *     RESTING -> WAITING    ASK, if the bound does not allow the iteration yet
+ *     RESTING -> WORKING    ASK, if it does
+ *     WAITING -> WORKING    the slowest has moved on
+ *     WORKING -> RESTING    FINISH, or an ASK for the next iteration
+ *     any     -> GONE       LEAVE, LOST
+ *
  * Invariants between events: `slowest` is the lowest clock of the workers that are present; a
  * waiting worker is more than `bound` ahead of it (else it would have begun); workers are sorted by
  * id, each once.

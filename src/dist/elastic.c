@@ -3,7 +3,11 @@
  * A generation works while `members` is not empty. A worker that asks for the next one ends it.
  * The asks wait until all workers have asked, or until none has asked for the settling time; then they
  * become the next generation, and the list is empty again. A worker has at most one ask in the
- * list. */
+ * list.
+ *
+ * An ask is answered exactly once: by the generation that it becomes part of, by an error if it is
+ * invalid, by ABORTED when the same worker asks again, or by mr_elastic_end. A caller that has gone is
+ * removed without an answer (mr_elastic_leave). */
 #include "dist/elastic.h"
 
 #include "base/memory.h"

@@ -1,5 +1,14 @@
 /* dist/membership.c -- which tasks are alive.
  *
+ * The states of a task, and the events that are reported:
+ *
+ *     UNHEARD -> ALIVE     its first message: JOINED
+ *     ALIVE   -> SUSPECT   silent for suspect_ns: SUSPECTED
+ *     SUSPECT -> ALIVE     a message of the same incarnation: CLEARED
+ *     either  -> LOST      silent for lost_ns, or its end was noticed: LEFT
+ *     LOST    -> ALIVE     a message of the same incarnation: JOINED
+ *     any     -> ALIVE     a message of a later incarnation: RESTARTED
+ *
  * The case to keep in mind: a task runs as incarnations A, B, C in short succession, and a call of
  * B arrives after C was heard. If it were taken for a restart, C would count as past, and its
  * messages would be ignored from then on. Hence past incarnations are remembered, and another one

@@ -1,5 +1,11 @@
 /* dist/recovery.c -- open, check, prepare, work; and again.
  *
+ *     OPEN -> CHECK -> WORK                    the variables are ready
+ *             CHECK -> PREPARE -> CHECK        they are not, and this is the chief
+ *             CHECK -> PAUSE -> CHECK          they are not, and another worker is the chief
+ *     any error -> PAUSE -> OPEN               if a new session can repair it, else FAIL
+ *     the deadline is over -> FAIL
+ *
  * Any error leads through a pause back to the start: a task may have been lost at each point, and
  * only a new session knows its new incarnation. */
 #include "dist/recovery.h"

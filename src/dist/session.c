@@ -3,7 +3,12 @@
  * Creation has two rounds: all members are asked for their devices, then all get a session.
  * n_waiting counts the calls under way; nothing happens between rounds until it is 0. A task whose
  * call to make a session was sent may have one, whatever it answered, so after an error all those
- * are told to delete it. */
+ * are told to delete it. The actions for two members:
+ *
+ *     all goes well     ASK 0, ASK 1, GATHER, MAKE 0, MAKE 1, REPLY
+ *     MAKE 1 fails      ASK 0, ASK 1, GATHER, MAKE 0, MAKE 1, CANCEL 0, DELETE 0, DELETE 1, REPLY
+ *
+ * CANCEL 0 comes only if the answer of 0 has not come yet. */
 #include "dist/session.h"
 
 #include "base/memory.h"

@@ -3,6 +3,14 @@
  * Only the count that a step requires depends on the speed of workers, and within a step it can
  * only fall. So whatever is chosen, every step is completed once, with gradients of its own stamp.
  *
+ * The states of a worker:
+ *
+ *     UNHEARD -> ACTIVE    its first message, except LEAVE
+ *     UNHEARD -> SILENT    join_ns is over
+ *     ACTIVE  -> SILENT    no message for lease_ns
+ *     SILENT  -> ACTIVE    any message, except LEAVE
+ *     any     -> LEFT      LEAVE; only JOIN makes it ACTIVE again
+ *
  * Invariant between events: fewer workers have arrived than the step requires (else it would have
  * been applied), or the start still waits for workers that were never heard. */
 #include "dist/sync.h"

@@ -3,7 +3,14 @@
  * A member always has one call pending at the roster; the answer is news, and the next call follows at once. A
  * call that asks to join replaces the pending one: it gets a new serial, and answers to calls with an older serial
  * are ignored. When a call fails, the roster's process is lost: that ends the generation, and the next
- * mr_meeting_gather looks for another one.
+ * mr_meeting_gather looks for another one. The calls of a member over two generations:
+ *
+ *     Attend serial 1, JOIN    ->  FORMED    generation 1; mr_meeting_gather returns
+ *     Attend serial 1          ->  NOTHING   after a second without news
+ *     Attend serial 1          ->  WAITS     a new process has joined: mr_meeting_waits
+ *     Attend serial 1          ->  ENDED     a member is gone: `ended` is called
+ *     Attend serial 2, JOIN    ->  FORMED    generation 2
+ *     Attend serial 3, LEAVE   ->  NOTHING
  *
  * mu guards everything after it. `news`, `rank` and `lost` are written only while a join is pending, so the thread
  * that gathered may read the first two without the lock until it gathers again. The callback `ended` runs without

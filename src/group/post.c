@@ -2,7 +2,13 @@
  *
  * A message meets its receive in either order: whichever comes first waits in the transport, and the second
  * removes it. Messages and receives between two members are numbered from 0, so it does not matter in which order
- * the calls arrive.
+ * the calls arrive. Where a call can be:
+ *
+ *     mr_post.pending       its transport does not exist yet; mr_post_transport moves it (adopt_locked)
+ *     letters.early         its receive has not begun yet; start_receive takes it
+ *     answered              its bytes were copied, or it was refused
+ *
+ * All calls in the first two places count in n_pending and pending_bytes, which are limited.
  *
  * One lock guards the mr_post, its transports and all their transfers. Calls are answered and requests are started
  * without it, because either may call back into this file. The thread that removes a call from a list under the

@@ -1,7 +1,12 @@
 /* group/roster_server.c -- carries out the roster: calls of members in, decisions of dist/group.c out.
  *
  * At most one call of each member is pending; a newer one replaces it. News for a member without a pending call is
- * queued for its next call. A member that has had no pending call for LEASE_NS counts as gone.
+ * queued for its next call. A member that has had no pending call for LEASE_NS counts as gone. How a member's absence
+ * is noticed:
+ *
+ *     its process ended, or the connection broke    the pending call is cancelled (caller_left): at once
+ *     it said that it leaves                        after LEAVE_NS, so that the others can finish an operation
+ *     its host does not answer                      no new call within LEASE_NS after the last was answered
  *
  * Locking: k->mu guards the roster and the attendees. Replies are collected in `answers` under the lock and sent
  * without it, because a reply may call back into this file. */

@@ -2,7 +2,15 @@
  *
  * The ring. In step s of the first half each member passes the part that it merged last to its right neighbour,
  * beginning with the part before its own, so after n - 1 steps its own part contains the values of all. In the
- * second half the merged parts go round.
+ * second half the merged parts go round. With three members:
+ *
+ *              member 0             member 1             member 2
+ *     step 0   sends 2, merges 1    sends 0, merges 2    sends 1, merges 0
+ *     step 1   sends 1, merges 0    sends 2, merges 1    sends 0, merges 2
+ *     step 2   sends 0, copies 2    sends 1, copies 0    sends 2, copies 1
+ *     step 3   sends 2, copies 1    sends 0, copies 2    sends 1, copies 0
+ *
+ * A reduce-scatter is the first half, an all-gather the second.
  *
  * Halving. Let p be the largest power of two up to n. The n - p members beyond it first send all their values to a
  * partner below p, and get the result from it at the end. The p others halve: with the partner at distance p/2,

@@ -6,6 +6,17 @@
  * possible. In place this is safe: a value is overwritten only by its result, which cannot exist before the value
  * was pushed.
  *
+ * What goes through which pipe, besides the heads (plan_op):
+ *
+ *     operation             pipe to each member             common pipe of each member
+ *     all-reduce            values of the part it merges    its merged part
+ *     all-reduce, tiny                                      all its values; every member merges all
+ *     reduce-scatter        values of the part it merges
+ *     all-gather                                            its values
+ *     broadcast                                             the root's values
+ *     all-to-all            its block
+ *     barrier
+ *
  * Every operation begins with a head in each pipe to a member, so that members that run different operations
  * notice. Merges are made in the order of ranks, whatever arrives first, so the bits of a result depend on nothing
  * else.

@@ -6,7 +6,12 @@
  * goes as its hash; if the server has forgotten it, the message is made again with the list.
  *
  * A group holds a reference to its task, because an answer may come after the task has ended. All
- * parts of a group have the same task, server and timestamp, and their ranges rise. */
+ * parts of a group have the same task, server and timestamp, and their ranges rise.
+ *
+ * How the bytes of a group travel:
+ *
+ *     keys      nothing for a range of keys; raw; packed with `compress`; a hash with `cache_keys`
+ *     values    raw; packed if `half` or `compress` is set for a push, or if a filter left rows out */
 #include "ps/client_internal.h"
 
 #include "base/clock.h"

@@ -1,8 +1,15 @@
 /* ps/link.c -- how a parameter server or a client stays in touch with the manager.
  *
  * States: asking (a Join is open), joined (Live and Watch are open), or waiting for `retry_at_ns`.
- * Never asking and joined at once. `round` grows when a link is lost, and each call remembers the
- * round it was made in, so an answer from before the loss changes nothing.
+ * Never asking and joined at once.
+ *
+ *     waiting -> asking     mr_ps_link_tick, after RETRY_NS: a new connection, then Join
+ *     asking  -> joined     the manager's answer
+ *     asking  -> waiting    an error that may pass; after a final one `refused` is called, and the link ends
+ *     joined  -> waiting    the end of Live, or an error of Watch
+ *
+ * `round` grows when a link is lost, and each call remembers the round it was made in, so an answer from
+ * before the loss changes nothing.
  *
  * Everything runs on the owner's thread. Callbacks into the owner (`news`, `refused`) may stop the
  * link, so `closing` is checked again after them. */

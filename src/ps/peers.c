@@ -3,7 +3,11 @@
  * A held call may be cancelled (on the transport's thread) while it is being answered (on ours).
  * The second of the two frees it. This is safe because the cancel callback sets `noted` before it
  * puts its note in, and the transport's reply does not return while a cancel callback runs. So
- * after the reply `noted` is final: it says whether a note will come. */
+ * after the reply `noted` is final: it says whether a note will come.
+ *
+ *     reply, no cancel       mr_ps_held_reply frees it
+ *     cancel, then reply     on_gone calls `gone`, which replies; on_gone frees it
+ *     reply, then the note   mr_ps_held_reply leaves it; on_gone finds it answered and frees it */
 #include "ps/peers.h"
 
 #include "base/clock.h"

@@ -1,6 +1,13 @@
 /* ps/server_chain.c -- carries out what the ranges decide (dist/ps_replica.h), and takes messages
  * of other members of the chain.
  *
+ * The path of a push, from the head to the tail and back:
+ *
+ *     head       offer_part -> RECORD: make_record applies it and keeps it -> SEND: queue_records
+ *     others     take_append -> APPLY: apply_record, kept too -> SEND to the next, HAVE to the one before
+ *     head       HAVE makes the record stable -> ANSWER: the client's part is answered
+ *     all        FORGET: drop_kept, when all members behind have it
+ *
  * Only this file changes the store and the kept records, and it does so in the order of the
  * actions. Therefore, at the end of each event:
  *

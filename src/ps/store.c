@@ -1,7 +1,10 @@
 /* ps/store.c -- the rows that a server holds.
  *
  * The floats of a row are in several planes, the values in the first. Where a row travels whole
- * (SET, snapshots), its floats follow each other.
+ * (SET, snapshots), its floats follow each other. Two rows of a table of width 2 with momentum:
+ *
+ *     planes of a part    v0 v0  v1 v1 | m0 m0  m1 m1
+ *     whole rows          v0 v0  m0 m0 | v1 v1  m1 m1
  *
  * Invariants: `used` is the memory of all planes and sums. A part has `sum` and `seen` or neither,
  * and n_pushed is below the table's aggregate. mr_ps_store_check makes the memory,

@@ -3,7 +3,10 @@
  * Dense gradients are concatenated into buckets, reduced to their mean, and split again. Sparse
  * gradients are padded to the same number of rows at all workers, gathered, and added up by each
  * worker in the same order. No variable is updated before all exchanges of a step are complete
- * (hold_back), so a step that fails has changed nothing.
+ * (hold_back), so a step that fails has changed nothing. The nodes of a step:
+ *
+ *     gradients -> ConcatV2 -> CollectiveReduceV2 -> SplitV -> Reshape -> Identity (hold_back) -> update
+ *     rows      -> number of rows -> pad -> CollectiveGatherV2 -> drop padding -> sum -> Identity -> update
  *
  * Instance keys identify an exchange at all workers, so they depend only on the order in which the
  * network was built: 1 and up for buckets, FIRST_VARIABLE for variables, FIRST_SPARSE (three each) for

@@ -6,6 +6,15 @@
  * gradient updates only its rows where TensorFlow's optimizer does so too; duplicate rows are summed
  * first.
  *
+ *     optimizer              slots of VAR                       sparse gradient
+ *     SGD                                                       updates its rows
+ *     momentum, Nesterov     VAR/Momentum                       updates its rows
+ *     Adagrad                VAR/Adagrad                        updates its rows
+ *     RMSProp                VAR/RMSProp, VAR/RMSProp_1         is made dense
+ *     Adam                   VAR/Adam, VAR/Adam_1               is made dense
+ *
+ * Adam also has beta1_power and beta2_power, one of each for the network.
+ *
  * Adding a slot may move n->vars, so functions here copy the mr_nn_var they work on. */
 #include "train/nn.h"
 

@@ -7,6 +7,11 @@
  * values of variables. Only nodes that the gradients and the loss need are connected; otherwise an
  * edge would make a step run the others.
  *
+ * With two stages and two micro-batches (F forward, B backward), 1F1B gives these control edges:
+ *
+ *     stage 0    F0 -> F1 -> B0 -> B1
+ *     stage 1    F0 -> B0 -> F1 -> B1
+ *
  * Invariants: the ranges of two tasks do not overlap, a variable that a stage makes belongs to it alone (first_var), and
  * after put_in_order the graph still has no cycle, because the order of every stage follows the data flow. */
 #include "train/pipeline.h"

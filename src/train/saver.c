@@ -2,7 +2,14 @@
  *
  * A checkpoint is written completely before the `checkpoint` file names it, and old ones are removed
  * after that. Its .index file is removed first: without it the rest is not a checkpoint. So a crash at
- * any point leaves a folder whose newest named checkpoint loads. */
+ * any point leaves a folder whose newest named checkpoint loads. What a folder may contain:
+ *
+ *     checkpoint                          names the checkpoints, and which one is the newest
+ *     model.ckpt-20.index, .data-*        a checkpoint: its prefix is model.ckpt-20
+ *     model.ckpt-30_temp_HEX/part-*       parts of a sharded save in progress, or of one that was killed
+ *     model.ckpt-30*.tempstate*           a file that is being written, or was when its process was killed
+ *
+ * mr_nn_saver_clean removes the last two kinds when they are old enough. */
 #include "train/saver.h"
 
 #include <sys/stat.h>

@@ -6,6 +6,13 @@
  * opens the next one (recover_session). Which worker is the chief does not change within an era: if it must
  * change, the era ends. So the other threads only ever wait for an era to begin.
  *
+ * The threads (supervised_threads.c has all but the first):
+ *
+ *     the client's    opens sessions, trains, finishes; the only one that begins eras
+ *     mr_lead         leads the barrier of synchronous training, in eras in which this worker is the chief
+ *     mr_save         saves every save_ms, in eras in which this worker is the chief
+ *     mr_alive        votes, and sends heartbeats to the barrier
+ *
  * Locks: mu guards the era and the flags; nothing runs while it is held. A checkpoint is made under
  * `saving`, a vote under `voting`; both are taken before mu. The loss of the session ends the runs
  * made under them, so they are never held for ever.

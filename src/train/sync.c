@@ -9,6 +9,13 @@
  * later: as a variable that is created when the worker leaves and destroyed when it joins again. So it
  * needs no initial value.
  *
+ * What all processes share by name:
+ *
+ *     VARIABLE/grad_accum     accumulator, on the device of the variable
+ *     sync_events             queue of messages, on the device of the global step
+ *     sync_token_q_I          queue of tokens of worker I, likewise
+ *     sync_left_I             exists while worker I has left, likewise
+ *
  * A token queue has one reader, so "everything in the queue, at least one" is a QueueSize and a
  * DequeueMany: a worker that was slow sees only the newest token. The same holds for the chief and the
  * messages. */
