@@ -23,7 +23,7 @@ static void end(story *t)
     mr_delay_deinit(&t->d);
 }
 
-/* Says a word and returns what follows: "j1:0" worker 1 is there at 0, "b1:0" it may begin 0, "?1" it has to join. */
+/* Sends a message and returns the actions: "j1:0" worker 1 joined at 0, "b1:0" it may begin 0, "?1" it must join. */
 static const char *say(story *t, int64_t worker, int64_t message, int64_t iteration)
 {
     static const char *const how[] = {[MR_DELAY_JOINED] = "%sj%d:%d", [MR_DELAY_BEGIN] = "%sb%d:%d"};
@@ -78,7 +78,7 @@ MR_TEST(delay_of_2_lets_a_worker_be_2_ahead)
     MR_CHECK_STR(next(&t, 0, 1), "b0:2");
     MR_CHECK_STR(next(&t, 0, 2), "");
     MR_CHECK_STR(next(&t, 1, 0), "b1:1");
-    MR_CHECK_STR(say(&t, 0, MR_DELAY_ASK, 3), "b0:3"); /* it began by the other's word already: told again */
+    MR_CHECK_STR(say(&t, 0, MR_DELAY_ASK, 3), "b0:3"); /* the other's message let it begin already: repeated */
     MR_CHECK_INT(mr_delay_find(&t.d, 0)->lead_max, 2);
     end(&t);
 }
@@ -338,7 +338,7 @@ MR_TEST(delay_adaptive_keeps_within_lo_and_hi)
 
 /* ---- random schedules ---- */
 
-/* What must hold after every word, seen from outside. */
+/* What must hold after every message, seen from outside. */
 static void check_rules(const mr_delay *d)
 {
     int64_t slowest = INT64_MAX;
@@ -384,7 +384,7 @@ static void one_schedule(uint64_t seed)
         for (int k = 0; k < out.n; k++) {
             if (out.p[k].what != MR_DELAY_BEGIN)
                 continue;
-            int64_t lead = out.p[k].iteration - was; /* the slowest may have gone on by this very word */
+            int64_t lead = out.p[k].iteration - was; /* this very message may have moved the slowest */
             MR_CHECK(bound < 0 || lead <= bound + (t.d.slowest - was));
             MR_CHECK(out.p[k].iteration >= began[out.p[k].worker]);
             began[out.p[k].worker] = out.p[k].iteration;

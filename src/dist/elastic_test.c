@@ -116,7 +116,7 @@ MR_TEST(elastic_no_number_that_a_worker_tells_is_the_last_one)
 {
     static const int64_t told[] = {MR_ELASTIC_MAX_GENERATION - 1, MR_ELASTIC_MAX_GENERATION, 1, 77};
     rig r = {0};
-    for (int i = 0; i < 4; i++, r.now += 100000) { /* whoever was in a generation can ask for the next */
+    for (int i = 0; i < 4; i++, r.now += 100000) { /* each member of a generation can ask for the next */
         int64_t last = r.e.generation;
         ask(&r, 0, told[i], -1);
         ask(&r, 1, last, 3);

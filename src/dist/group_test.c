@@ -245,16 +245,16 @@ typedef struct process {
     uint64_t key;
     uint64_t roster_server; /* whom it has joined with, or 0 */
     int64_t generation;
-    uint64_t named; /* the keeper of that generation */
+    uint64_t named; /* the roster server of that generation */
     uint64_t peers[MOST * 4];
     int n_peers;
     uint64_t lost;
 } process;
 
-typedef struct message { /* under way between a process and a keeper */
+typedef struct message { /* on its way between a process and a roster server */
     int64_t at;
     uint64_t from, to;
-    mr_roster_event e; /* to a keeper */
+    mr_roster_event e; /* to a roster server */
     mr_roster_do what; /* to a process */
     bool down;
     int64_t generation;
@@ -306,7 +306,7 @@ static message *post(world *w, uint64_t from, uint64_t to)
     return x;
 }
 
-/* A process joins with the keeper there is, or becomes it. */
+/* A process joins at the present roster server, or becomes it. */
 static void ask(world *w, process *p)
 {
     p->state = JOINING;
@@ -376,7 +376,7 @@ static void told(world *w, process *p, const message *x)
         p->lost = x->e.lost;
         ask(w, p);
     } else if (x->what == MR_ROSTER_WAITS && p->state == IN) {
-        ask(w, p); /* forms the group anew, for the sake of who waits */
+        ask(w, p); /* forms the group again, because a process waits */
     }
 }
 
@@ -394,7 +394,7 @@ static void deliver(world *w, int i)
     }
 }
 
-/* The next word that is due, the earliest first. */
+/* The next message that is due, the earliest first. */
 static bool deliver_next(world *w)
 {
     int best = -1;

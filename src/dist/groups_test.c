@@ -30,13 +30,13 @@ static void end(void)
 
 static char callers[16];
 
-/* Member `who` (a device of its own) asks for group 7, in a life. */
-static void ask(int who, int64_t size, int64_t rank, uint64_t life, uint64_t useless, uint64_t fresh)
+/* Member `who`, which has its own device, asks for group 7 in an incarnation. */
+static void ask(int who, int64_t size, int64_t rank, uint64_t incarnation, uint64_t useless, uint64_t fresh)
 {
     char name[64];
     snprintf(name, sizeof name, "/job:w/replica:0/task:%d/device:CPU:0", who);
-    mr_groups_ask(&table, &(mr_group_ask){7, 0, size, rank, mr_sv_of(name), MR_SV("attributes"), life, useless, &callers[who]},
-                  fresh, &told);
+    mr_group_ask a = {7, 0, size, rank, mr_sv_of(name), MR_SV("attributes"), incarnation, useless, &callers[who]};
+    mr_groups_ask(&table, &a, fresh, &told);
 }
 
 static void ask_source(int who, bool is_source)

@@ -71,7 +71,7 @@ MR_TEST(membership_believes_the_answer_that_was_asked_for_last)
     mr_membership_heard(&m, 1, 7, -1, 0, &e);
     MR_CHECK(!mr_membership_heard(&m, 1, 9, -1, 10, &e)); /* a call: who knows when it was made */
     MR_CHECK(mr_membership_heard(&m, 1, 9, 15, 20, &e));
-    MR_CHECK(!mr_membership_heard(&m, 1, 8, 18, 30, &e)); /* a life between the two */
+    MR_CHECK(!mr_membership_heard(&m, 1, 8, 18, 30, &e)); /* an incarnation between the two */
     MR_CHECK(mr_membership_heard(&m, 1, 9, 25, 40, &e));
     MR_CHECK_STR(told(&e), "joined 1:7, restarted 1:9");
     mr_vec_deinit(&e);

@@ -158,7 +158,7 @@ MR_TEST(ps_client_resends_to_the_new_head)
     move_range(&t, 0, B);
     MR_CHECK_STR(view(&t), "push B 0:1<0");
     MR_CHECK_STR(answer(&t, A, 1, 0, 1, MR_UNAVAILABLE, 0), ""); /* of the first try */
-    MR_CHECK_STR(answer(&t, A, 1, 0, 1, MR_OK, 0), "");          /* but that it counts is true whoever says it */
+    MR_CHECK_STR(answer(&t, A, 1, 0, 1, MR_OK, 0), "");          /* but an acknowledgement holds, from any server */
     MR_CHECK_STR(answer(&t, B, 1, 1, 1, MR_OK, 0), "done 1 OK");
     end(&t);
 }

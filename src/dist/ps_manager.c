@@ -60,6 +60,7 @@ static bool is_here(const mr_psm *m, uint64_t id)
     return i < m->here.n && m->here.p[i] == id;
 }
 
+/* Keeps `here` sorted; a server that is present already is not added twice. */
 static void add_here(mr_psm *m, uint64_t id)
 {
     if (is_here(m, id))
@@ -79,6 +80,7 @@ void mr_psm_remove_here(mr_psm *m, uint64_t id)
     m->here.n--;
 }
 
+/* The server's entry in the view; NULL: the view does not name it. */
 static mr_ps_peer *peer_of(mr_psm *m, uint64_t id)
 {
     for (int i = 0; i < m->view.servers.n; i++)
@@ -165,7 +167,7 @@ static void give_birth(mr_psm *m, int range)
 
 /* ---- the start ---- */
 
-/* Nobody reported a view: all ranges begin empty. Without memory it is tried again later. */
+/* No server reported a view: all ranges begin empty. Without memory it is tried again later. */
 static void deal_fresh(mr_psm *m, mr_psm_actions *out)
 {
     MR_ASSERT(!m->dealt && m->here.n > 0);
@@ -199,7 +201,7 @@ static void take_up(mr_psm *m, mr_psm_actions *out)
 }
 
 /* Decides how to start, once. The first server that reports may be one that was considered lost
- * long ago, whose view names nobody else; hence all get time to report. */
+ * long ago, whose view names no other server; hence all get time to report. */
 static void try_start(mr_psm *m, int64_t now_ns, mr_psm_actions *out)
 {
     if (m->dealt || m->here.n == 0 || now_ns - m->start_ns < m->o.settle_ns)
@@ -312,7 +314,7 @@ void mr_psm_leave(mr_psm *m, uint64_t server, int64_t now_ns, mr_psm_actions *ou
 }
 
 /* If a peer has a higher epoch than any of ours, the clock went back between two managers: ours
- * must rise above it, or nobody accepts our views. */
+ * must rise above it, or no peer accepts our views. */
 void mr_psm_heard(mr_psm *m, uint64_t id, uint64_t epoch, int64_t now_ns, mr_psm_actions *out)
 {
     (void)now_ns;
@@ -463,6 +465,7 @@ static int worker_index(const mr_psm *m, uint64_t id)
     return -1;
 }
 
+/* A worker that joins again, after it lost its connection, only gets the view. */
 void mr_psm_worker_join(mr_psm *m, uint64_t worker, mr_psm_actions *out)
 {
     if (worker_index(m, worker) < 0) {

@@ -55,6 +55,7 @@ void mr_psm_remove_at(mr_ps_range *s, int i)
 
 const uint64_t *mr_psm_wanted(const mr_psm *m, int range) { return m->wanted + (size_t)range * (size_t)m->n_wanted; }
 
+/* Whether the ring, with stand-ins for full servers, wants the server in the chain of the range. */
 bool mr_psm_is_wanted(const mr_psm *m, int range, uint64_t id)
 {
     for (int i = 0; i < m->n_wanted; i++)
@@ -144,6 +145,7 @@ static int find_stand_in(const mr_psm *m, int range, const rooms *r)
     return best;
 }
 
+/* Whether the server is a member of the chain, or catches up with it. */
 static bool has_or_gets(const mr_ps_range *s, uint64_t id)
 {
     return mr_ps_range_index(s, id) >= 0 || s->catching.id == id;
@@ -306,6 +308,7 @@ static void publish_view(mr_psm *m, mr_psm_actions *out)
     mr_psm_act(out, MR_PSM_PUBLISH, 0, -1);
 }
 
+/* Carries the epoch, because the server may have been added again in a newer view when it reads this. */
 void mr_psm_say_let_go(mr_psm *m, uint64_t server, mr_psm_actions *out)
 {
     mr_psm_act(out, MR_PSM_LET_GO, server, -1);

@@ -254,7 +254,7 @@ MR_TEST(ps_manager_workers_come_and_go)
     end(&t);
 }
 
-/* ---- a manager that is started anew ---- */
+/* ---- a manager that is restarted ---- */
 
 static void copy_view(mr_ps_view *v, const story *t)
 {
@@ -465,7 +465,7 @@ MR_TEST(ps_manager_a_range_that_nobody_has_memory_for_has_fewer_copies)
     end(&t);
 }
 
-/* Who is head holds what there is; words of before, and of strangers, say nothing. */
+/* The head holds all that exists; late messages, and those of strangers, have no effect. */
 MR_TEST(ps_manager_only_members_behind_the_head_decline)
 {
     story t;

@@ -83,6 +83,7 @@ static void answer(mr_psr *r, uint64_t cookie, mr_code code, uint64_t last, mr_p
     a->version = last;
 }
 
+/* Asks once until a view comes, or until a tick repeats it. */
 static void ask_view(mr_psr *r, mr_psr_actions *out)
 {
     if (!r->asked)
@@ -90,6 +91,7 @@ static void ask_view(mr_psr *r, mr_psr_actions *out)
     r->asked = true;
 }
 
+/* A report with our epoch of the range: the manager ignores it if the range has changed since. */
 static void tell_manager(mr_psr *r, mr_psr_do what, uint64_t about, mr_psr_actions *out)
 {
     mr_psr_action *a = act(out, what);
@@ -201,6 +203,7 @@ static void forget_records(mr_psr *r, mr_psr_actions *out)
     act(out, MR_PSR_FORGET)->version = through;
 }
 
+/* We are the head, take no pushes, and all members hold what we hold. */
 static bool is_drained(const mr_psr *r)
 {
     return r->head && r->view.draining && !r->stale && r->waiting.n == 0 && r->stable == r->version;
@@ -324,6 +327,7 @@ static mr_psr_push *find_waiting(mr_psr *r, uint64_t client, uint64_t ts)
     return NULL;
 }
 
+/* A push that is in a record and not acknowledged yet; NULL: none. */
 static mr_psr_answer *find_answer(mr_psr *r, uint64_t client, uint64_t ts)
 {
     for (int i = 0; i < r->answers.n; i++)
@@ -535,6 +539,7 @@ void mr_psr_copy(mr_psr *r, uint64_t from, uint64_t epoch, uint64_t version, con
     say_have(r, true, out);
 }
 
+/* Whether a message is from our predecessor, in our epoch: the only one from which records and copies are taken. */
 bool mr_psr_follows(const mr_psr *r, uint64_t from, uint64_t epoch)
 {
     return from != 0 && from == r->before && epoch == r->view.epoch;

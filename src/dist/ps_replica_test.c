@@ -307,7 +307,7 @@ MR_TEST(ps_replica_records_that_come_twice_count_once)
     begin(&t, B, 1);
     view(&t, 1, "AB");
     append(&t, A, 1, 1, 2);
-    MR_CHECK_STR(append(&t, A, 1, 1, 2), "have A 2/2"); /* the word may have been lost */
+    MR_CHECK_STR(append(&t, A, 1, 1, 2), "have A 2/2"); /* the message may have been lost */
     MR_CHECK_STR(append(&t, A, 1, 2, 3), "apply 3, have A 3/3, forget 3");
     end(&t);
 }

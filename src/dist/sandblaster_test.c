@@ -316,7 +316,7 @@ static void compute(world *w, actor *a)
         tell(w, (mr_blast_event){MR_BLAST_DONE, a->id, a->order.evaluation, a->order.portion, 1});
 }
 
-/* Dies, or is thought dead while it lives; the coordinator may hear of a death much later. */
+/* Dies, or is considered dead while it runs; the coordinator may learn of a death much later. */
 static void trouble(world *w, actor *a)
 {
     switch (draw(w, 3)) {
@@ -353,7 +353,7 @@ static void run_one(world *w, bool faults)
         tell(w, (mr_blast_event){.kind = MR_BLAST_TICK, .replica = -1});
 }
 
-MR_TEST(sandblaster_counts_every_portion_once_whoever_dies)
+MR_TEST(sandblaster_counts_every_portion_once_despite_losses)
 {
     static world w;
     mr_test_deadline(120);

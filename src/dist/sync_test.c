@@ -11,7 +11,7 @@ typedef struct story {
     mr_sync s;
     mr_str log;
     int64_t now, last;
-    bool deaf; /* the chief hears nothing until the next word */
+    bool deaf; /* the chief receives nothing until the next message */
 } story;
 
 static story begin(int n, int aggregate)
@@ -21,12 +21,12 @@ static story begin(int n, int aggregate)
     return t;
 }
 
-/* Says a word and returns what follows: "t0:1" a token for worker 0, "apply 2", "end". */
+/* Sends a message and returns the actions: "t0:1" a token for worker 0, "apply 2", "end". */
 static const char *say(story *t, int worker, mr_sync_message message, int64_t stamp)
 {
     mr_sync_actions out = {0};
     mr_str_clear(&t->log);
-    for (; !t->deaf && t->last < t->now; t->last++) /* the chief's own words */
+    for (; !t->deaf && t->last < t->now; t->last++) /* the chief's own messages */
         mr_sync_step(&t->s, &(mr_sync_event){-1, MR_SYNC_ALIVE, 0}, t->last, &out);
     t->last = t->now;
     t->deaf = false;
@@ -114,7 +114,7 @@ MR_TEST(backups_of_a_barrier_follow_the_times_of_workers)
     end(&t);
 }
 
-/* It lives, and does not come: the step that finds out is not held up by it for ever. */
+/* It is alive, but does not arrive: the step that notices does not wait for it without end. */
 MR_TEST(backups_of_a_barrier_give_up_within_a_step)
 {
     story t = begin(4, MR_SYNC_ADAPTIVE);
@@ -138,7 +138,7 @@ MR_TEST(sync_who_leaves_is_not_waited_for)
     say(&t, 1, MR_SYNC_JOIN, 0);
     say(&t, 0, MR_SYNC_ARRIVED, 0);
     MR_CHECK_STR(say(&t, 1, MR_SYNC_LEAVE, 0), "apply 1 t0:1");
-    MR_CHECK_STR(say(&t, 1, MR_SYNC_ALIVE, 0), ""); /* an old word does not bring it back */
+    MR_CHECK_STR(say(&t, 1, MR_SYNC_ALIVE, 0), ""); /* an old message does not bring it back */
     MR_CHECK_STR(say(&t, 0, MR_SYNC_ARRIVED, 1), "apply 1 t0:2");
     MR_CHECK_STR(say(&t, 0, MR_SYNC_LEAVE, 0), "end");
     MR_CHECK_STR(say(&t, 0, MR_SYNC_JOIN, 0), "");
@@ -161,7 +161,7 @@ MR_TEST(sync_who_falls_silent_is_not_waited_for_and_comes_back)
     end(&t);
 }
 
-/* Its first life gave for this stamp: the second waits for the next one. */
+/* Its first incarnation gave for this stamp: the second waits for the next one. */
 MR_TEST(sync_a_worker_gives_once_a_stamp_in_two_lives)
 {
     story t = begin(2, 0);
@@ -193,7 +193,7 @@ MR_TEST(sync_a_new_chief_finds_its_workers)
     end(&t);
 }
 
-/* All others left before the chief was started anew: it ends without them as soon as it has nothing to do itself. */
+/* All others left before the chief was restarted: it ends without them as soon as it has nothing to do itself. */
 MR_TEST(sync_a_new_chief_does_not_wait_for_who_left_before)
 {
     story t = begin(3, 0);
@@ -244,7 +244,7 @@ MR_TEST(sync_does_not_end_because_the_last_worker_is_silent)
     end(&t);
 }
 
-/* Stopped, or cut off from the queue of words: nobody was silent, and what they said is in the queue. */
+/* The chief was stopped, or cut off from the queue: no worker was silent, and their messages are in the queue. */
 MR_TEST(sync_does_not_end_because_the_chief_was_deaf)
 {
     story t = begin(2, 0);
@@ -258,7 +258,7 @@ MR_TEST(sync_does_not_end_because_the_chief_was_deaf)
     end(&t);
 }
 
-/* The token, or the word of arrival, went to somebody who is gone. */
+/* The token, or the message of arrival, was taken by a session that is gone. */
 MR_TEST(sync_tokens_come_again)
 {
     story t = begin(2, 0);
@@ -309,7 +309,7 @@ MR_TEST(delay_of_a_barrier_does_not_wait_for_the_silent_or_gone)
     say(&t, 0, MR_SYNC_ALIVE, 0);
     t.now = 11; /* nothing was heard of 2 for longer than its lease */
     MR_CHECK_STR(say(&t, 0, MR_SYNC_ALIVE, 0), "t0:1");
-    MR_CHECK_STR(say(&t, 2, MR_SYNC_ALIVE, 0), "t2:1"); /* it lives, and goes on where the others are */
+    MR_CHECK_STR(say(&t, 2, MR_SYNC_ALIVE, 0), "t2:1"); /* it is alive, and continues where the others are */
     end(&t);
 }
 

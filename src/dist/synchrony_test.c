@@ -1,4 +1,4 @@
-/* dist/synchrony_test.c -- the words for how workers keep together. */
+/* dist/synchrony_test.c -- the texts for how workers are synchronized. */
 #include "dist/synchrony.h"
 
 #include "tests/harness/test.h"

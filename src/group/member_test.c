@@ -607,9 +607,9 @@ static void kill_one(int victim, mr_group_config c)
 }
 
 MR_TEST(group_goes_on_after_kill_9_of_a_member) { kill_one(2, config(0, 4)); }
-MR_TEST(group_goes_on_after_kill_9_of_whoever_keeps_its_roster)
+MR_TEST(group_goes_on_after_kill_9_of_its_roster_server)
 {
-    /* Whoever keeps the roster is one of the four: so all are tried. */
+    /* The roster server is one of the four: so all are tried. */
     for (int i = 0; i < 4; i++) {
         char name[16];
         mr_group_config c = config(0, 4);

@@ -1,4 +1,4 @@
-/* ps/cluster_test.c -- servers come, go and are lost, and a manager begins anew, while workers push. */
+/* ps/cluster_test.c -- servers join, leave and are lost, and a manager is restarted, while workers push. */
 #include "base/clock.h"
 #include "base/thread.h"
 #include "ps/cluster_fixture.h"
@@ -240,7 +240,7 @@ static void let_leave(void *arg)
     mr_status_free(st);
 }
 
-/* Whoever hears that it went well frees the server. */
+/* The caller whose hand-over succeeds frees the server. */
 MR_TEST(ps_all_who_let_a_server_leave_hear_that_it_failed)
 {
     ps_fixture r;

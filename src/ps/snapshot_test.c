@@ -44,7 +44,7 @@ MR_TEST(ps_snapshot_is_restored_to_other_servers)
     MR_CHECK(memcmp(before, after, sizeof before) == 0);
 }
 
-/* Ranges that were lost with all their copies begin anew, and get what the snapshot has. */
+/* Ranges that were lost with all their copies begin again empty, and get the rows of the snapshot. */
 MR_TEST(ps_snapshot_brings_back_what_was_lost)
 {
     ps_fixture r;
