@@ -174,7 +174,7 @@ static void begin_iteration(mr_delay *d, mr_delay_worker *w, mr_delay_actions *o
 }
 
 /* Lets all waiting workers begin that may, after the lowest clock or the bound has changed. */
-static void begin_who_may(mr_delay *d, mr_delay_actions *out)
+static void begin_allowed(mr_delay *d, mr_delay_actions *out)
 {
     for (int i = 0; d->n_waiting > 0 && i < d->workers.n; i++)
         if (d->workers.p[i].state == MR_DELAY_WAITING && may_begin(d, &d->workers.p[i]))
@@ -274,7 +274,7 @@ static void clock_moved(mr_delay *d, mr_delay_actions *out)
     if (d->n_slowest > 0 || !look_for_slowest(d))
         return;
     adapt_bound(d);
-    begin_who_may(d, out);
+    begin_allowed(d, out);
 }
 
 /* ---- events ---- */

@@ -155,7 +155,7 @@ static void revive_ranges(mr_psm *m, uint64_t id)
 
 /* A new, empty range at the servers that the ring wants for it. No server counts as full at this
  * time. */
-static void give_birth(mr_psm *m, int range)
+static void begin_range(mr_psm *m, int range)
 {
     MR_ASSERT(m->n_wanted >= 1 && m->n_wanted <= MR_PS_MAX_CHAIN);
     mr_ps_range *s = &m->view.ranges.p[range];
@@ -182,7 +182,7 @@ static void deal_fresh(mr_psm *m, mr_psm_actions *out)
         return;
     }
     for (int i = 0; i < m->o.num_ranges; i++)
-        give_birth(m, i);
+        begin_range(m, i);
 }
 
 /* Adopts the view of an earlier manager. Servers that are missing count as lost; new ones join. */
@@ -449,7 +449,7 @@ void mr_psm_restore(mr_psm *m, bool all, mr_psm_actions *out)
         s->n = 1;
         s->lost = true; /* stays so without memory */
         if (dealt)
-            give_birth(m, born.p[i]);
+            begin_range(m, born.p[i]);
     }
     mr_vec_deinit(&born);
     mr_psm_plan(m, out);

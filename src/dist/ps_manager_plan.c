@@ -114,7 +114,7 @@ static int server_index(const mr_psm *m, uint64_t id)
 }
 
 /* Finds out which servers may get ranges, and how many each is wanted for. */
-static void look_round(const mr_psm *m, rooms *r)
+static void count_rooms(const mr_psm *m, rooms *r)
 {
     for (int i = 0; i < m->view.servers.n; i++)
         r->open[i] = !m->view.servers.p[i].leaving;
@@ -153,7 +153,7 @@ static bool has_or_gets(const mr_ps_range *s, uint64_t id)
 
 /* A full server stays where it already is, and is replaced elsewhere. Places that no server can take
  * become 0, at the end of the row. */
-static void stand_in(mr_psm *m, int range, rooms *r)
+static void replace_full_servers(mr_psm *m, int range, rooms *r)
 {
     uint64_t *row = m->wanted + (size_t)range * (size_t)m->n_wanted;
     int n = 0;
@@ -178,16 +178,16 @@ static void stand_in(mr_psm *m, int range, rooms *r)
 }
 
 /* false: no memory. */
-static bool stand_in_for_full(mr_psm *m)
+static bool replace_all_full(mr_psm *m)
 {
     rooms r = {mr_try_calloc((size_t)m->view.servers.n + 1, sizeof *r.open),
                mr_try_calloc((size_t)m->view.servers.n + 1, sizeof *r.places)};
     bool ok = r.open && r.places;
     if (ok)
-        look_round(m, &r);
+        count_rooms(m, &r);
     for (int range = 0; ok && range < m->view.ranges.n; range++)
         if (!m->view.ranges.p[range].lost)
-            stand_in(m, range, &r);
+            replace_full_servers(m, range, &r);
     mr_free(r.open);
     mr_free(r.places);
     return ok;
@@ -212,7 +212,7 @@ bool mr_psm_find_wanted(mr_psm *m, mr_psm_actions *out)
     m->stale = !ids || st;
     m->n_wanted = n_wanted;
     if (!m->stale && m->full.n > 0)
-        m->stale = !stand_in_for_full(m);
+        m->stale = !replace_all_full(m);
     mr_status_free(st);
     mr_free(ids);
     return !m->stale;

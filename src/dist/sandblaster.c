@@ -196,7 +196,7 @@ static void give_work(mr_blast *b, mr_blast_replica *r, int64_t now_ns, mr_blast
 
 /* ---- slow and lost replicas ---- */
 
-static bool somebody_idles(const mr_blast *b)
+static bool has_idle_replica(const mr_blast *b)
 {
     for (int i = 0; i < b->replicas.n; i++)
         if (b->replicas.p[i].state == MR_BLAST_IDLE && !b->replicas.p[i].disowned)
@@ -318,7 +318,7 @@ static void settle_evaluation(mr_blast *b, int64_t now_ns, mr_blast_actions *out
     }
     for (int i = 0; i < b->replicas.n; i++)
         give_work(b, &b->replicas.p[i], now_ns, out);
-    if (somebody_idles(b)) {
+    if (has_idle_replica(b)) {
         disown_slow(b, now_ns);
         for (int i = 0; i < b->replicas.n; i++)
             give_work(b, &b->replicas.p[i], now_ns, out);

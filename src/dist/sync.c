@@ -233,7 +233,7 @@ static void apply_if_complete(mr_sync *s, int64_t now_ns, mr_sync_actions *out)
 
 /* A silent worker is not waited for in a step, but may only be cut off or slow: training ends
  * without it when its silence has lasted much longer. */
-static bool nobody_is_left(const mr_sync *s, int64_t now_ns)
+static bool all_have_left(const mr_sync *s, int64_t now_ns)
 {
     for (int i = 0; i < s->o.n_workers; i++) {
         const mr_sync_member *m = &s->members[i];
@@ -344,7 +344,7 @@ void mr_sync_step(mr_sync *s, const mr_sync_event *e, int64_t now_ns, mr_sync_ac
         apply_if_complete(s, now_ns, out);
         tell_again(s, now_ns, out);
     }
-    if (nobody_is_left(s, now_ns)) {
+    if (all_have_left(s, now_ns)) {
         mr_sync_action end = {.what = MR_SYNC_END};
         mr_vec_push(out, end);
         s->ended = true;

@@ -297,7 +297,7 @@ static item *reduce_some(mr_fusion *f, item *first, int64_t deadline_ns, mr_stat
 }
 
 /* The first member whose list lacks the request; -1: all have it. */
-static int who_lacks(const mr_fusion *f, uint64_t hash)
+static int member_without(const mr_fusion *f, uint64_t hash)
 {
     for (int i = 0; i < f->all_n; i++)
         if (!find_entry(f, i, hash))
@@ -306,7 +306,7 @@ static int who_lacks(const mr_fusion *f, uint64_t hash)
 }
 
 /* Logs the oldest request once it has waited long enough, with a member that has not begun it. */
-static void tell_old(mr_fusion *f)
+static void log_oldest(mr_fusion *f)
 {
     int64_t now = mr_now_ns(), since = 0;
     char *name = NULL;
@@ -320,7 +320,7 @@ static void tell_old(mr_fusion *f)
         name = mr_strdup(f->items->name);
     }
     mr_unlock(&f->mu);
-    int missing = name ? who_lacks(f, hash) : -1;
+    int missing = name ? member_without(f, hash) : -1;
     if (missing >= 0) {
         mr_info("Still waiting for member %d of %d of group '%s': it has not begun '%s' (%.0f s)", missing, f->all_n,
                 f->g->name, name, (double)(now - since) / 1e9);
@@ -330,7 +330,7 @@ static void tell_old(mr_fusion *f)
 }
 
 /* Ends requests that have waited longer than timeout_ns for another member. */
-static void end_old(mr_fusion *f)
+static void end_expired(mr_fusion *f)
 {
     int64_t now = mr_now_ns();
     for (;;) {
@@ -343,7 +343,7 @@ static void end_old(mr_fusion *f)
         if (!it)
             return;
         mr_status *st = mr_error(MR_DEADLINE_EXCEEDED, "group '%s': member %d has not begun '%s'", f->g->name,
-                                 who_lacks(f, it->hash), it->name);
+                                 member_without(f, it->hash), it->name);
         end_item(it, st);
     }
 }
@@ -359,8 +359,8 @@ static mr_status *run_cycle(mr_fusion *f)
     while (ready && !st)
         ready = reduce_some(f, ready, deadline_ns, &st);
     end_items(ready, st);
-    tell_old(f);
-    end_old(f);
+    log_oldest(f);
+    end_expired(f);
     return st;
 }
 
@@ -497,7 +497,7 @@ static mr_status *check_request(mr_group *g, const mr_group_request *r)
     return mr_group_work_check(&r->work, mr_group_n_members(g), mr_group_own_rank(g));
 }
 
-static bool is_there_locked(const mr_fusion *f, uint64_t hash)
+static bool has_request_locked(const mr_fusion *f, uint64_t hash)
 {
     for (const item *it = f->items; it; it = it->next)
         if (it->hash == hash)
@@ -515,7 +515,7 @@ mr_status *mr_group_begin(mr_group *g, const mr_group_request *r)
     *it = (item){.work = r->work, .name = mr_strdup(r->name), .hash = mr_hash64(r->name, strlen(r->name)),
                  .bytes = (size_t)r->work.count * mr_dtype_size(r->work.type), .since_ns = mr_now_ns(), .done = r->done, .arg = r->arg};
     mr_lock(&f->mu);
-    bool twice = is_there_locked(f, it->hash), closing = f->closing;
+    bool twice = has_request_locked(f, it->hash), closing = f->closing;
     if (!twice && !closing) {
         MR_ASSERT(!*f->items_end);
         *f->items_end = it;

@@ -182,7 +182,7 @@ static mr_status *end_locked(mr_meeting *m, uint64_t who, const char *why) MR_RE
 
 /* Handles one answer of the roster. Returns whether to make the next call; *over is the error to report if the
  * generation ended. */
-static bool hear_locked(mr_meeting *m, mr_news *n, mr_status **over) MR_REQUIRES(m->mu)
+static bool handle_news_locked(mr_meeting *m, mr_news *n, mr_status **over) MR_REQUIRES(m->mu)
 {
     switch (n->kind) {
     case MR_NEWS_FORMED:
@@ -209,7 +209,7 @@ static bool hear_locked(mr_meeting *m, mr_news *n, mr_status **over) MR_REQUIRES
 /* The call to the roster failed, which ends the generation: without the roster server no loss would be noticed.
  * Returns the error to report, as end_locked does. FAILED_PRECONDITION means that the process answers but does not
  * keep the roster. */
-static mr_status *lose_locked(mr_meeting *m, const mr_status *st) MR_REQUIRES(m->mu)
+static mr_status *lose_roster_locked(mr_meeting *m, const mr_status *st) MR_REQUIRES(m->mu)
 {
     int rank = rank_in(&m->news, m->news.roster_server);
     m->link_lost = true;
@@ -238,9 +238,9 @@ static void attend_done(mr_net_request *r, mr_status *st, mr_bytes *reply)
     mr_lock(&m->mu);
     if (c->serial == m->serial && !m->closing) {
         if (st)
-            over = lose_locked(m, st);
+            over = lose_roster_locked(m, st);
         else
-            again = hear_locked(m, &n, &over);
+            again = handle_news_locked(m, &n, &over);
     }
     generation = m->news.generation;
     mr_unlock(&m->mu);
@@ -296,7 +296,7 @@ static mr_status *become_roster_server(mr_meeting *m)
 
 /* On one host the process that holds the lock file keeps the roster. The kernel releases the lock when that
  * process ends, so another one can take over. Without the lock this does nothing: another process has it. */
-static mr_status *try_to_keep(mr_meeting *m, const char *path)
+static mr_status *try_to_lock(mr_meeting *m, const char *path)
 {
     int port;
     if (m->lock_fd >= 0 && m->server)
@@ -340,7 +340,7 @@ static mr_status *connect_to(mr_meeting *m, const char *address, const mr_net_ke
 static mr_status *find_on_host(mr_meeting *m)
 {
     char *path = mr_printf("%s/%s.sock", m->folder, m->name);
-    mr_status *st = try_to_keep(m, path);
+    mr_status *st = try_to_lock(m, path);
     if (!st)
         st = connect_to(m, path, NULL);
     mr_free(path);

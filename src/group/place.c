@@ -45,7 +45,7 @@ mr_status *mr_place_addresses(mr_place *p, const char *list)
 
 /* The members are the chief, if there is one, and the workers. The group's name is derived from their addresses,
  * so all members get the same. */
-static mr_status *from_def(const mr_server_def *def, mr_place *out)
+static mr_status *place_from_def(const mr_server_def *def, mr_place *out)
 {
     static const char *const jobs[] = {"chief", "master", "worker"};
     mr_str all = {0};
@@ -74,11 +74,11 @@ static mr_status *from_def(const mr_server_def *def, mr_place *out)
 }
 
 /* The place according to the text of TF_CONFIG. */
-static mr_status *from_config(const char *text, mr_place *out)
+static mr_status *place_from_config(const char *text, mr_place *out)
 {
     mr_server_def def = {0};
     mr_status *st = mr_server_def_from_json(mr_sv_of(text), &def);
-    st = st ? mr_status_prepend(st, "group: TF_CONFIG: ") : from_def(&def, out);
+    st = st ? mr_status_prepend(st, "group: TF_CONFIG: ") : place_from_def(&def, out);
     mr_server_def_deinit(&def);
     return st;
 }
@@ -115,7 +115,7 @@ mr_status *mr_place_find(mr_place *out)
     const char *config = getenv("TF_CONFIG");
     *out = (mr_place){.rank = -1};
     if (config && config[0])
-        return from_config(config, out);
+        return place_from_config(config, out);
     for (int i = 0; i < MR_COUNT(launchers); i++) {
         const launcher *l = &launchers[i];
         int64_t rank, size, here;

@@ -388,7 +388,7 @@ static void give_up_send(letters *l, mr_transfer *x)
 
 /* Converts the error of a send. Errors that the receiver reports about the message stay; everything else means
  * that the receiver cannot be reached: UNAVAILABLE. */
-static mr_status *of_send(mr_status *st, int peer, int size)
+static mr_status *convert_send_error(mr_status *st, int peer, int size)
 {
     mr_code code = mr_status_code(st);
     if (code == MR_INVALID_ARGUMENT || code == MR_RESOURCE_EXHAUSTED)
@@ -429,7 +429,7 @@ static mr_status *finish_transfer(mr_transport *t, mr_transfer *x, int64_t deadl
     if (why)
         mr_status_free(c->st);
     else if (st && x->sending)
-        st = of_send(st, x->peer, t->size);
+        st = convert_send_error(st, x->peer, t->size);
     mr_free(c);
     x->impl = NULL;
     return st;

@@ -76,7 +76,7 @@ typedef struct run {
     size_t aside_bytes;
 } run;
 
-static mr_status *no_memory(size_t bytes)
+static mr_status *no_memory_error(size_t bytes)
 {
     return mr_error(MR_RESOURCE_EXHAUSTED, "group: out of memory for %zu bytes to receive", bytes);
 }
@@ -89,7 +89,7 @@ static mr_status *reserve_aside(run *r, size_t bytes)
     mr_free(r->aside);
     r->aside = mr_try_alloc(bytes);
     r->aside_bytes = r->aside ? bytes : 0;
-    return r->aside ? NULL : no_memory(bytes);
+    return r->aside ? NULL : no_memory_error(bytes);
 }
 
 /* Adds the transfers of a message, one per chunk. Both sides cut alike, so the chunks match. */
@@ -192,7 +192,7 @@ static mr_status *reduce_direct(run *r, char *to)
     mr_group_part(w->count, t->size, t->rank, &at, &n);
     const char *own = (const char *)w->in + (size_t)at * r->elem;
     if (!mr_size_mul((size_t)n * r->elem, (size_t)t->size, &bytes))
-        return no_memory(SIZE_MAX);
+        return no_memory_error(SIZE_MAX);
     MR_TRY(reserve_aside(r, bytes));
     bytes = (size_t)n * r->elem;
     const void **in = mr_new_array(const void *, t->size);
@@ -250,7 +250,7 @@ static mr_status *reduce_scatter(run *r, mr_group_algorithm a)
         return reduce_direct(r, w->out);
     char *buffer = mr_try_alloc(bytes);
     if (!buffer)
-        return no_memory(bytes);
+        return no_memory_error(bytes);
     copy_bytes(buffer, w->in, bytes);
     mr_schedule_reduce_scatter(r->t->size, r->t->rank, w->count, &steps);
     mr_status *st = do_steps(r, &steps, buffer);
@@ -319,7 +319,7 @@ static mr_status *barrier(run *r)
 }
 
 /* Carries out a checked operation of at least two members. The algorithm only matters for reductions. */
-static mr_status *by_messages(run *r, mr_group_algorithm a)
+static mr_status *run_by_messages(run *r, mr_group_algorithm a)
 {
     MR_ASSERT(r->t->size > 1 && r->transfers.n == 0);
     switch (r->w->kind) {
@@ -361,7 +361,7 @@ mr_status *mr_group_run_on(mr_transport *t, const mr_group_work *w, int64_t dead
     if (done)
         return NULL;
     run r = {.t = t, .w = &with, .elem = w->kind == MR_GROUP_BARRIER ? 1 : mr_dtype_size(w->type), .deadline_ns = deadline_ns};
-    mr_status *st = by_messages(&r, with.algorithm);
+    mr_status *st = run_by_messages(&r, with.algorithm);
     mr_vec_deinit(&r.transfers);
     mr_free(r.aside);
     return st;

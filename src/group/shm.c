@@ -97,7 +97,7 @@ static mr_status *copy_failure(mr_shm *s)
 
 /* Sleeps until the bell rings, the deadline passes, or a long wait is due to be logged. The wait that is logged
  * goes on in s->wait until something is found. */
-static mr_status *sleep_on(mr_shm *s, uint32_t rings, int64_t deadline_ns)
+static mr_status *sleep_on_bell(mr_shm *s, uint32_t rings, int64_t deadline_ns)
 {
     mr_shm_bell *b = mr_shm_bell_of(s, s->t.rank);
     int64_t now_ns = mr_now_ns();
@@ -146,7 +146,7 @@ mr_status *mr_shm_idle(mr_shm *s, mr_shm_wait *w, int64_t deadline_ns)
     mr_shm_bell *b = mr_shm_bell_of(s, s->t.rank);
     MR_TRY(copy_failure(s));
     if (w->phase == ARMED) {
-        mr_status *st = sleep_on(s, w->rings, deadline_ns);
+        mr_status *st = sleep_on_bell(s, w->rings, deadline_ns);
         atomic_store(&b->asleep, 0);
         *w = (mr_shm_wait){.phase = SPINNING,
                            .began_ns = 1}; /* the caller looks again; no spinning right after a sleep */

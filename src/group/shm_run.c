@@ -53,7 +53,7 @@ typedef struct op {
 enum { NOTHING_MISSING, SLOW, NO_VALUES, NO_HEAD };
 
 /* Remembers the member to name in the log and in errors, if this obstacle is worse than those found before. */
-static void note_missing(op *o, int rank, int what)
+static void note_obstacle(op *o, int rank, int what)
 {
     if (what <= o->missing)
         return;
@@ -253,7 +253,7 @@ static mr_status *exchange_heads(op *o, bool *moved)
             continue;
         MR_TRY(hear_head(o, i, &l->head, &l->heard, moved));
         if (!l->heard) {
-            note_missing(o, i, NO_HEAD);
+            note_obstacle(o, i, NO_HEAD);
             continue;
         }
         MR_TRY(check_head(o, i, &l->head));
@@ -277,7 +277,7 @@ static mr_status *push_values(op *o, int rank, bool *moved)
     if (room == MR_PIPE_BROKEN)
         return mr_shm_broken(o->s, rank);
     if (room == 0) {
-        note_missing(o, rank, SLOW);
+        note_obstacle(o, rank, SLOW);
         return NULL;
     }
     size_t n = MR_MIN(room, left);
@@ -332,7 +332,7 @@ static mr_status *pull_values(op *o, int rank, bool *moved)
     if (ready == MR_PIPE_BROKEN)
         return mr_shm_broken(o->s, rank);
     if (ready == 0) {
-        note_missing(o, rank, SLOW);
+        note_obstacle(o, rank, SLOW);
         return NULL;
     }
     size_t n = MR_MIN(ready, left);
@@ -358,7 +358,7 @@ static mr_status *find_mergeable(op *o, const void **in, char **publish_at, size
             if (n == MR_PIPE_BROKEN)
                 return mr_shm_broken(s, i);
             if (n == 0)
-                note_missing(o, i, NO_VALUES);
+                note_obstacle(o, i, NO_VALUES);
         }
         in[i] = at;
     }

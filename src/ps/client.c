@@ -475,7 +475,7 @@ static void end_client(void *owner, void *arg)
 
 /* Tells the manager, so that the other workers do not wait for this one. A short timeout: the
  * manager may be gone, and would notice anyway. */
-static void say_goodbye(mr_ps *ps)
+static void leave_manager(mr_ps *ps)
 {
     mr_pb_writer w;
     mr_str head = {0};
@@ -515,7 +515,7 @@ void mr_ps_close(mr_ps *ps)
     mr_status_free(mr_ps_bind_store(ps, NULL)); /* returns when no op is using it */
     if (ps->inbox.running) {
         if (!ps->own_manager)
-            say_goodbye(ps);
+            leave_manager(ps);
         mr_ps_inbox_ask(&ps->inbox, end_client, NULL);
         mr_ps_inbox_stop(&ps->inbox);
     }

@@ -292,7 +292,7 @@ void mr_ps_manager_lost(mr_ps_manager *m, mr_ps_person *p)
 /* ---- time ---- */
 
 /* One member's timers: a heartbeat for its Watch, and what its silence means. May free it. */
-static void look_at(mr_ps_manager *m, mr_ps_person *p, int64_t now_ns)
+static void check_member(mr_ps_manager *m, mr_ps_person *p, int64_t now_ns)
 {
     int64_t silent_ns = now_ns - p->heard_ns;
     if (p->watch && now_ns - p->watched_ns >= m->lost_ns / 4)
@@ -326,7 +326,7 @@ static int64_t tick_manager(void *owner, int64_t now_ns)
     excuse_sleep(m, now_ns);
     for (int i = m->people.n - 1; i >= 0; i--)
         if (i < m->people.n)
-            look_at(m, m->people.p[i], now_ns);
+            check_member(m, m->people.p[i], now_ns);
     int64_t next = mr_psm_tick(&m->psm, now_ns, &m->actions);
     mr_ps_manager_act(m);
     mr_ps_manager_check_tables(m, now_ns);

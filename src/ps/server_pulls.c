@@ -221,7 +221,7 @@ static void on_gone(void *owner, mr_ps_held *h)
 
 /* Puts the call at the end of the line. Its request stays in memory meanwhile and counts as under
  * way. */
-static void line_up(mr_ps_server *s, mr_net_call *c, size_t bytes)
+static void enter_line(mr_ps_server *s, mr_net_call *c, size_t bytes)
 {
     mr_ps_waiting_pull *w = mr_new(mr_ps_waiting_pull);
     *w = (mr_ps_waiting_pull){.bytes = bytes, .body = c->body.n, .until_ns = mr_now_ns() + LINE_NS};
@@ -248,7 +248,7 @@ void mr_ps_server_pull(mr_ps_server *s, mr_net_call *c)
     mr_bytes body = {0};
     mr_status *st = answer_pull(s, c, !s->line, &later, &body);
     if (later && s->n_line < MAX_LINE && c->body.n <= mr_ps_server_room(s)) {
-        line_up(s, c, later);
+        enter_line(s, c, later);
         return;
     }
     mr_ps_reply(c, later ? no_room(later) : st, &body);

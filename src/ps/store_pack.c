@@ -144,7 +144,7 @@ static mr_status *take_part(staging *g, const part_bytes *b)
 }
 
 /* First pass. */
-static mr_status *look_at(staging *g, const part_bytes *b) { return check_part(g->store, g->range, b); }
+static mr_status *check_staged_part(staging *g, const part_bytes *b) { return check_part(g->store, g->range, b); }
 
 /* Calls fn for each part, until it fails. */
 static mr_status *each_part(staging *g, mr_sv bytes, mr_status *(*fn)(staging *g, const part_bytes *b))
@@ -184,7 +184,7 @@ mr_status *mr_ps_store_stage(const mr_ps_store *s, int range, mr_sv bytes, mr_ps
 {
     *out = (mr_ps_staged){.n = s->tables.n};
     staging g = {s, range, room_of(s, range), out};
-    MR_TRY(each_part(&g, bytes, look_at));
+    MR_TRY(each_part(&g, bytes, check_staged_part));
     out->parts = mr_try_calloc((size_t)out->n + 1, sizeof *out->parts);
     if (!out->parts)
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %d tables of a copy of range %d", out->n, range);

@@ -3,9 +3,9 @@
  * Dense gradients are concatenated into buckets, reduced to their mean, and split again. Sparse
  * gradients are padded to the same number of rows at all workers, gathered, and added up by each
  * worker in the same order. No variable is updated before all exchanges of a step are complete
- * (hold_back), so a step that fails has changed nothing. The nodes of a step:
+ * (hold_back_updates), so a step that fails has changed nothing. The nodes of a step:
  *
- *     gradients -> ConcatV2 -> CollectiveReduceV2 -> SplitV -> Reshape -> Identity (hold_back) -> update
+ *     gradients -> ConcatV2 -> CollectiveReduceV2 -> SplitV -> Reshape -> Identity (hold_back_updates) -> update
  *     rows      -> number of rows -> pad -> CollectiveGatherV2 -> drop padding -> sum -> Identity -> update
  *
  * Instance keys identify an exchange at all workers, so they depend only on the order in which the
@@ -37,7 +37,7 @@ static mr_out add_exchange(mr_nn *n, const mr_nn_reduce *r, const char *op, mr_o
     return mr_emit_n(&n->s, op, attrs, n_attrs, ins, 4);
 }
 
-/* An exchange of gradients, recorded in m->means for hold_back. Without overlap it runs after all gradients. */
+/* An exchange of gradients, recorded in m->means for hold_back_updates. Without overlap it runs after all gradients. */
 static mr_out exchange_of_step(maker *m, const char *op, mr_out t, int instance, const mr_named_attr *attrs, int n_attrs)
 {
     MR_ASSERT(m->n->s.controls.n == 0);
@@ -266,7 +266,7 @@ static void prepare_gradients(maker *m)
 }
 
 /* Makes every gradient depend on all exchanges, so no variable is updated before all of them are complete. */
-static void hold_back(maker *m)
+static void hold_back_updates(maker *m)
 {
     mr_nn *n = m->n;
     MR_ASSERT(n->s.controls.n == 0);
@@ -304,7 +304,7 @@ static void make_means(maker *m, mr_out loss)
     prepare_gradients(m);
     reduce_all(m);
     reduce_sparse(m);
-    hold_back(m);
+    hold_back_updates(m);
     mr_nn_leave(n, saved);
 }
 
@@ -359,7 +359,7 @@ void mr_nn_reduce_free(mr_nn_reduce *r) { mr_free(r); }
 /* ---- copying variables from one worker to all ---- */
 
 /* Adds the send and the receive of one variable; a worker runs one of the two. */
-static void hand_over(mr_nn_reduce *r, mr_nn *n, int i, mr_node **send, mr_node **receive)
+static void add_variable_copy(mr_nn_reduce *r, mr_nn *n, int i, mr_node **send, mr_node **receive)
 {
     mr_nn_var v = n->vars.p[i];
     mr_dtype t = travels_as(n, &v);
@@ -394,7 +394,7 @@ void mr_nn_reduce_complete(mr_nn_reduce *r, mr_nn *n)
     mr_nn_enter(n, "all_reduce", &saved);
     for (int i = 0; i < k && mr_scope_ok(&n->s); i++) {
         const char *before = mr_nn_at(n, n->vars.p[i].device);
-        hand_over(r, n, i, &send[i], &receive[i]);
+        add_variable_copy(r, n, i, &send[i], &receive[i]);
         mr_nn_at(n, before);
     }
     r->send = group_of(n, "send", send, k);

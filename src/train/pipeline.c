@@ -13,7 +13,7 @@
  *     stage 1    F0 -> B0 -> F1 -> B1
  *
  * Invariants: the ranges of two tasks do not overlap, a variable that a stage makes belongs to it alone (first_var), and
- * after put_in_order the graph still has no cycle, because the order of every stage follows the data flow. */
+ * after order_all_tasks the graph still has no cycle, because the order of every stage follows the data flow. */
 #include "train/pipeline.h"
 
 #include "base/memory.h"
@@ -84,7 +84,7 @@ static mr_out build_stage(builder *b, int stage, int micro, mr_out x)
 }
 
 /* Builds all stages for all micro-batches, and records which variables belong to which stage. */
-static void go_forward(builder *b)
+static void build_forward(builder *b)
 {
     int n_stages = b->p->n_stages;
     for (int m = 0; m < b->p->n_micro && mr_scope_ok(&b->n->s); m++) {
@@ -107,7 +107,7 @@ static void go_forward(builder *b)
 
 /* Adds a micro-batch's gradient to the sum of its variable: dense ones at once, sparse ones to the list, so that their
  * rows can be concatenated. */
-static void add_up(builder *b, int var, const mr_gradient *g)
+static void add_to_sum(builder *b, int var, const mr_gradient *g)
 {
     MR_ASSERT(var >= b->first_var[0] && var < b->first_var[b->p->n_stages]);
     gradient_list *sum = &b->sums[var];
@@ -122,7 +122,7 @@ static void add_up(builder *b, int var, const mr_gradient *g)
 
 /* Adds the gradients of one stage for one micro-batch. dy is the gradient of its result, and becomes
  * that of its input. */
-static void go_back(builder *b, int stage, int micro, mr_gradient *dy)
+static void build_backward_task(builder *b, int stage, int micro, mr_gradient *dy)
 {
     mr_nn *n = b->n;
     int n_vars = b->first_var[stage + 1] - b->first_var[stage], k = 0;
@@ -141,7 +141,7 @@ static void go_back(builder *b, int stage, int micro, mr_gradient *dy)
     mr_scope_fail(&n->s, mr_graph_gradients(n->s.graph, &y, 1, xs, k, &o, g));
     for (int i = 0, at = 0; i < n_vars && mr_scope_ok(&n->s); i++)
         if (n->vars.p[b->first_var[stage] + i].trainable)
-            add_up(b, b->first_var[stage] + i, &g[at++]);
+            add_to_sum(b, b->first_var[stage] + i, &g[at++]);
     *dy = MR_NO_GRAD;
     if (stage > 0 && mr_scope_ok(&n->s)) {
         const char *before = mr_nn_at(n, mr_arena_strdup(&n->s.graph->arena, b->p->devices[stage]));
@@ -154,13 +154,13 @@ static void go_back(builder *b, int stage, int micro, mr_gradient *dy)
 }
 
 /* Stages before one whose input has no gradient have nothing to do. */
-static void go_backward(builder *b)
+static void build_backward(builder *b)
 {
     for (int m = 0; m < b->p->n_micro; m++) {
         mr_gradient dy = MR_NO_GRAD;
         for (int s = b->p->n_stages - 1; s >= 0 && mr_scope_ok(&b->n->s); s--)
             if (s == b->p->n_stages - 1 || dy.dense.node)
-                go_back(b, s, m, &dy);
+                build_backward_task(b, s, m, &dy);
     }
 }
 
@@ -315,7 +315,7 @@ static void order_tasks(builder *b, span before, span behind)
 }
 
 /* Connects the tasks of each stage in the order of dist/pipeline.c, after checking the stages. */
-static void put_in_order(builder *b, mr_out loss)
+static void order_all_tasks(builder *b, mr_out loss)
 {
     int n_tasks = 2 * b->p->n_micro;
     mr_pipeline_task *tasks = mr_new_array(mr_pipeline_task, n_tasks);
@@ -448,16 +448,16 @@ mr_node *mr_nn_pipeline_minimize(mr_nn *n, const mr_nn_pipeline *p, const mr_out
         b.tasks[i] = mr_new_array(span, p->n_stages * p->n_micro);
     b.first_var = mr_new_array(int, p->n_stages + 1);
     split_inputs(&b);
-    go_forward(&b);
+    build_forward(&b);
     if (mr_scope_ok(&n->s)) {
         n_vars = n->vars.n;
         b.sums = mr_new_array(gradient_list, n_vars + 1);
-        go_backward(&b);
+        build_backward(&b);
     }
     if (mr_scope_ok(&n->s))
         *loss = mean_loss(&b);
     if (mr_scope_ok(&n->s)) {
-        put_in_order(&b, *loss);
+        order_all_tasks(&b, *loss);
         train = add_update(&b, o);
     }
     deinit_builder(&b, n_vars);

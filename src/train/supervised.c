@@ -294,7 +294,7 @@ mr_status *mr_supervised_confirm(mr_supervised *s, mr_session *session)
 }
 
 /* Whether the variables are ready, and by the vote whether this worker must prepare them. */
-static mr_status *look_around(mr_supervised *s, mr_session *session, bool *ready)
+static mr_status *check_readiness(mr_supervised *s, mr_session *session, bool *ready)
 {
     *ready = false;
     if (s->o.chief_ms > 0)
@@ -353,7 +353,7 @@ static mr_recovery_do carry_out(mr_supervised *s, mr_recovery_do what, mr_sessio
         set_opening(s, *session);
         return mr_recovery_opened(&s->recovery, st, mr_now_ns());
     case MR_RECOVER_CHECK:
-        st = look_around(s, *session, &ready);
+        st = check_readiness(s, *session, &ready);
         return mr_recovery_checked(&s->recovery, st, ready, mr_now_ns());
     case MR_RECOVER_PREPARE:
         st = prepare_variables(s, *session);
@@ -394,7 +394,7 @@ static mr_status *begin_era(mr_supervised *s, mr_session *session, bool chief)
 
 /* Follows dist/recovery.c until a session is ready, or until it gives up. The new chief removes, once,
  * what killed saves left behind. */
-static mr_status *find_way(mr_supervised *s, mr_recovery_do what)
+static mr_status *follow_recovery(mr_supervised *s, mr_recovery_do what)
 {
     mr_session *session = NULL;
     mr_status *fatal = NULL;
@@ -441,7 +441,7 @@ static mr_status *recover_session(mr_supervised *s)
     }
     s->n_losses++;
     mr_info("Lost the session, opening a new one: %s", mr_status_message(why));
-    return find_way(s, mr_recovery_lost(&s->recovery, why, mr_now_ns()));
+    return follow_recovery(s, mr_recovery_lost(&s->recovery, why, mr_now_ns()));
 }
 
 /* A failed start leaves no session and no threads, so it can be repeated. */
@@ -449,7 +449,7 @@ mr_status *mr_supervised_start(mr_supervised *s)
 {
     if (s->started)
         return mr_error(MR_FAILED_PRECONDITION, "The supervised session was started already");
-    MR_TRY(find_way(s, mr_recovery_begin(&s->recovery, mr_now_ns())));
+    MR_TRY(follow_recovery(s, mr_recovery_begin(&s->recovery, mr_now_ns())));
     s->started = true;
     MR_ASSERT(s->n_threads == 0);
     return mr_supervised_start_threads(s);
@@ -571,7 +571,7 @@ static mr_status *train_once(mr_supervised *s, mr_session *session, void *arg)
 }
 
 /* A worker that trains takes part in the barrier again, even if it had left it. */
-static void come_back(mr_supervised *s)
+static void rejoin_barrier(mr_supervised *s)
 {
     mr_lock(&s->mu);
     if (s->left) {
@@ -620,7 +620,7 @@ static void tell_own(mr_supervised *s)
 mr_status *mr_supervised_train(mr_supervised *s, const mr_run_args *a, int64_t *step)
 {
     train_arg t = {.a = a, .trace = mr_tracer_begin(&s->tracer, s->last_step)};
-    come_back(s);
+    rejoin_barrier(s);
     mr_status *st = with_session(s, train_once, &t);
     mr_tracer_end(&s->tracer, !st, t.step);
     if (st)

@@ -129,7 +129,7 @@ mr_status *mr_supervised_save(mr_supervised *s, mr_session *session, int64_t *st
 
 /* The thread that saves every save_ms. A failed save that is not a loss, such as a full disk, is only
  * logged: the next one may succeed. */
-static void save_now_and_then(void *arg)
+static void save_periodically(void *arg)
 {
     mr_supervised *s = arg;
     mr_session *session;
@@ -177,7 +177,7 @@ static int64_t heartbeat_ms(const mr_supervised *s)
 }
 
 /* The thread that sends heartbeats. An error that is not a loss is dropped: the client's runs meet it too. */
-static void say_alive(void *arg)
+static void send_heartbeats(void *arg)
 {
     mr_supervised *s = arg;
     mr_session *session;
@@ -212,9 +212,9 @@ mr_status *mr_supervised_start_threads(mr_supervised *s)
     if (s->o.sync && may_lead)
         MR_TRY(start_thread(s, "mr_lead", lead_barrier));
     if ((s->o.sync && s->o.sync->o.lease_ms > 0) || s->o.chief_ms > 0)
-        MR_TRY(start_thread(s, "mr_alive", say_alive));
+        MR_TRY(start_thread(s, "mr_alive", send_heartbeats));
     if (may_lead && s->folder && s->o.save_ms > 0)
-        MR_TRY(start_thread(s, "mr_save", save_now_and_then));
+        MR_TRY(start_thread(s, "mr_save", save_periodically));
     return NULL;
 }
 

@@ -172,7 +172,7 @@ static mr_out product_with(mr_nn *n, const mr_nn_var *v, mr_out x)
 }
 
 /* The columns come shard by shard; for a table split by MOD they are put back in order. */
-static mr_out in_order(mr_nn *n, const mr_nn_table *t, mr_out y)
+static mr_out reorder_columns(mr_nn *n, const mr_nn_table *t, mr_out y)
 {
     if (t->split == MR_NN_DIV || t->n_shards == 1)
         return y;
@@ -198,7 +198,7 @@ mr_out mr_nn_table_product(mr_nn *n, const mr_nn_table *t, mr_out x)
     mr_out y = t->n_shards == 1 ? parts[0]
                                 : mr_emit_lists(&n->s, "ConcatV2", NULL, 0, (mr_emit_arg[]){{t->n_shards, parts}, {-1, &axis}}, 2);
     mr_free(parts);
-    return in_order(n, t, y);
+    return reorder_columns(n, t, y);
 }
 
 /* ---- products with a sample of rows ---- */

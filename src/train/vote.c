@@ -26,7 +26,7 @@ static mr_out make_queue(mr_nn *n)
 }
 
 /* Element i of a vector, as a vector of one element. */
-static mr_out one_of(mr_nn *n, mr_out v, int i)
+static mr_out element_of(mr_nn *n, mr_out v, int i)
 {
     MR_ASSERT(i >= 0);
     return mr_emit(&n->s, "Slice", v, mr_const_vec_i32(&n->s, 1, (int32_t[]){i}), mr_const_vec_i32(&n->s, 1, (int32_t[]){1}));
@@ -48,8 +48,8 @@ static mr_out take_record(mr_nn *n, mr_out queue, mr_node *locked)
     n->s.controls.n = 0;
     mr_out all = mr_emit_with(&n->s, "QueueDequeueManyV2", MR_ATTRS({"component_types", mr_a_types(2, types)}), queue, size);
     mr_out none = mr_emit(&n->s, "Fill", mr_const_vec_i32(&n->s, 1, (int32_t[]){1}), mr_const_i64(&n->s, -1));
-    mr_out worker = one_of(n, concat_vectors(n, all, none), 0),
-           count = one_of(n, concat_vectors(n, mr_nth(all, 1), none), 0);
+    mr_out worker = element_of(n, concat_vectors(n, all, none), 0),
+           count = element_of(n, concat_vectors(n, mr_nth(all, 1), none), 0);
     return concat_vectors(n, worker, count);
 }
 
@@ -66,7 +66,7 @@ static void make_all(mr_nn_vote *v, mr_nn *n)
     mr_out was = take_record(n, queue, lock.node);
     mr_out same = mr_emit(&n->s, "All", mr_emit(&n->s, "Equal", was, v->expect), mr_const_vec_i32(&n->s, 1, (int32_t[]){0}));
     v->found = mr_emit(&n->s, "SelectV2", same, v->want, was);
-    mr_out columns[] = {one_of(n, v->found, 0), one_of(n, v->found, 1)};
+    mr_out columns[] = {element_of(n, v->found, 0), element_of(n, v->found, 1)};
     mr_node *put = mr_emit_lists(&n->s, "QueueEnqueueManyV2", NULL, 0, (mr_emit_arg[]){{-1, &queue}, {2, columns}}, 2).node;
     if (!mr_scope_ok(&n->s))
         return;

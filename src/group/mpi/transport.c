@@ -108,7 +108,7 @@ static void give_up(mr_transfer *x)
 }
 
 /* Why to stop waiting: the transport has failed, or the deadline has passed; NULL: go on. */
-static mr_status *why_not(world *w, const mr_transfer *x, int64_t deadline_ns)
+static mr_status *stop_reason(world *w, const mr_transfer *x, int64_t deadline_ns)
 {
     mr_status *st = NULL;
     if (atomic_load(&w->has_failed)) {
@@ -131,7 +131,7 @@ static mr_status *finish_transfer(mr_transport *t, mr_transfer *x, int64_t deadl
     int64_t nap_ns = FIRST_NAP_NS;
     mr_long_wait wait = {0};
     for (int i = 0; l->begun && !poll_transfer(x, &st); i++) {
-        if ((st = why_not(w, x, deadline_ns))) {
+        if ((st = stop_reason(w, x, deadline_ns))) {
             give_up(x);
             break;
         }
