@@ -1,4 +1,4 @@
-/* dist/sync.h -- the barrier of synchronous training: when a step is complete, and who may begin the next.
+/* dist/sync.h -- the barrier of synchronous training: when a step is complete, and which workers may begin the next.
  *
  * Pure: events in, actions out.  Workers compute gradients for a stamp, put them into the accumulators and report that
  * they arrived.  When enough have, the chief applies the mean, the stamp rises and every worker in the barrier gets a

@@ -25,7 +25,7 @@ typedef enum mr_group_algorithm {
 } mr_group_algorithm;
 
 typedef struct mr_group_step {
-    int to, from; /* -1: nobody */
+    int to, from; /* -1: none */
     int64_t send_at, send_n;
     int64_t recv_at, recv_n;
     bool merge; /* merge what is received: buffer = received . buffer; else it replaces the buffer's values */

@@ -1,8 +1,8 @@
 /* group/shm.h -- the transport between members on one host, over shared memory.
  *
  * Each member has a segment (a sealed file of net/segment.h): a bell to wake it, a pipe to each other member, and one
- * pipe that all others read.  All members map all segments. The files are sealed, so nobody can shrink them, and what
- * is read from them is checked before it is used.
+ * pipe that all others read.  All members map all segments. The files are sealed, so no member can shrink them, and
+ * what is read from them is checked before it is used.
  *
  * Operations are streams: a part of a member's values goes through a pipe to the one that merges it, which reads it
  * there, and merged values come back through its common pipe.  Pipes are small enough to stay in caches, so each value

@@ -1,6 +1,6 @@
 /* ps/manager_internal.h -- the manager's state, for its two files.
  *
- * manager.c keeps the members (who joined, who is silent) and sends them news; manager_calls.c has
+ * manager.c keeps the members (which joined, which are silent) and sends them news; manager_calls.c has
  * the methods. The manager's thread owns all of it. A member (mr_ps_person) is a server or a worker. */
 #ifndef MR_PS_MANAGER_INTERNAL_H
 #define MR_PS_MANAGER_INTERNAL_H

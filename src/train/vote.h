@@ -1,4 +1,4 @@
-/* train/vote.h -- the record of dist/election.h at a parameter server: who is the chief.
+/* train/vote.h -- the record of dist/election.h at a parameter server: which worker is the chief.
  *
  * The record is the only element of a queue, `chief`, on the device of the global step.  A queue needs no initial
  * value, and after a restart of its task there is no record, as it should be.  A mutex makes a compare-and-swap of
