@@ -253,6 +253,7 @@ static mr_status *decode_server(mr_sv bytes, mr_server_def *d)
         default: mr_pb_skip(&r);
         }
     MR_TRY(mr_pb_reader_status(&r, "ServerDef"));
+    /* An empty protocol is taken for "grpc". */
     if (protocol.n && !mr_sv_is(protocol, "grpc"))
         return mr_error(MR_NOT_FOUND,
                         "No server factory registered for the given ServerDef: protocol \"%.*s\"; there is \"grpc\"",

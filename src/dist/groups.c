@@ -231,6 +231,7 @@ void mr_groups_ask(mr_groups *t, const mr_group_ask *a, uint64_t fresh, mr_group
     char text[KEY_BYTES];
     mr_status *st = check_ask(t, a);
     mr_group_record *g = mr_map_get(&t->records, record_key(a->key, a->part, text));
+    /* Callers that wait for a source in the old record get ABORTED and ask again. */
     if (!st && g && g->communicator && is_stale(g, a)) {
         mr_status *why = mr_error(MR_ABORTED, "group %lld is being formed again", (long long)a->key);
         drop_record(t, g, why, out);
@@ -411,6 +412,7 @@ void mr_groups_ask_source(mr_groups *t, const mr_instance_ask *a, mr_group_answe
         return;
     }
     MR_ASSERT(rank < g->size && in->n_asked <= g->size);
+    /* A call that was repeated counts once. */
     in->n_asked += !in->asked[rank];
     in->asked[rank] = true;
     if (a->is_source) {

@@ -120,6 +120,7 @@ mr_status *mr_pipeline_simulate(mr_pipeline_order order, int n_stages, int n_mic
               mr_new_array(int, n_stages)};
     mr_status *st =
         p.tasks && p.ends[0] && p.ends[1] ? NULL : mr_error(MR_RESOURCE_EXHAUSTED, "No memory for a pipeline");
+    /* Below 0: not done yet (input_ready). */
     for (size_t i = 0; i < n && !st; i++)
         p.ends[0][i] = p.ends[1][i] = -1;
     for (int s = 0; s < n_stages && !st; s++)

@@ -195,6 +195,7 @@ mr_status *mr_psc_begin(mr_psc *c, bool push, const mr_psc_piece *pieces, int n,
     t->deadline_ns = deadline_ns;
     t->bytes = push ? bytes : 0;
     c->bytes += t->bytes;
+    /* Tasks that have ended, or are freed already, hold up nothing. */
     for (int i = 0; i < n_after; i++) {
         mr_psc_task *b = mr_psc_task_of(c, after[i]);
         if (b && !b->ended) {

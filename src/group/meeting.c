@@ -236,6 +236,7 @@ static void attend_done(mr_net_request *r, mr_status *st, mr_bytes *reply)
     if (!st)
         st = mr_news_read(bytes, &n);
     mr_lock(&m->mu);
+    /* A join or leave made since then has a newer serial; its own answer counts. */
     if (c->serial == m->serial && !m->closing) {
         if (st)
             over = lose_roster_locked(m, st);
@@ -244,6 +245,7 @@ static void attend_done(mr_net_request *r, mr_status *st, mr_bytes *reply)
     }
     generation = m->news.generation;
     mr_unlock(&m->mu);
+    /* The end is reported before the next call can bring other news. */
     if (over)
         m->o.ended(m->o.arg, generation, over);
     if (again)
@@ -307,6 +309,7 @@ static mr_status *try_to_lock(mr_meeting *m, const char *path)
         mr_status *st = m->lock_fd < 0 ? mr_errno_status(errno, "open", lock) : NULL;
         mr_free(lock);
         MR_TRY(st);
+        /* Released by the kernel even after kill -9, so a stale lock cannot exist. */
         if (flock(m->lock_fd, LOCK_EX | LOCK_NB) != 0) {
             close(m->lock_fd);
             m->lock_fd = -1;
@@ -411,6 +414,7 @@ mr_status *mr_meeting_gather(mr_meeting *m, int64_t deadline_ns)
         mr_lock(&m->mu);
         bool has_link = m->peer && !m->link_lost;
         mr_unlock(&m->mu);
+        /* A member that only asks for a new generation keeps its roster. */
         if (!has_link)
             MR_TRY(find_roster_server(m));
         MR_TRY(ask_to_join(m, deadline_ns, &wait, &formed));

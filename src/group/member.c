@@ -108,6 +108,7 @@ static mr_status *shm_lane(mr_group *g, int lane, mr_transport **out)
         return mr_error(MR_RESOURCE_EXHAUSTED, "group '%s': cannot create shared memory for %d members (at most %d)",
                         g->name, size, MR_SHM_MOST);
     int *fds = mr_new_array(int, size);
+    /* Offered before asking: two members that ask each other first would both wait. */
     mr_fd_server_offer(mr_meeting_fd_server(m), number, own, mr_shm_file_bytes(size));
     for (; n < size && !st; n += !st)
         if (n == rank)
@@ -178,6 +179,7 @@ static mr_status *form_once(mr_group *g, int64_t deadline_ns, bool *over)
     if (mr_meeting_is_over(g->meeting)) /* its end was reported before we cleared `ended` */
         return *over = true, NULL;
     mr_status *st = make_lanes(g, lanes);
+    /* Stored under mu together with the look at `ended`: an end that comes later fails these lanes. */
     mr_lock(&g->mu);
     for (int i = 0; i < MR_LANES; i++) {
         MR_ASSERT(!g->lanes[i]); /* drop_lanes was called before */

@@ -415,6 +415,7 @@ static mr_status *finish_transfer(mr_transport *t, mr_transfer *x, int64_t deadl
         in_time =
             mr_long_wait_cond(&wait, &p->changed, &p->mu, deadline_ns, "member %d of %d of the group: %s", x->peer,
                               t->size, x->sending ? "it has not received what was sent" : "it has sent nothing");
+    /* Decided under the lock: a message that arrives from here on does not find the receive any more. */
     bool given_up = !c->done;
     if (given_up)
         why = l->failed ? mr_status_copy(l->failed)
@@ -425,6 +426,7 @@ static mr_status *finish_transfer(mr_transport *t, mr_transfer *x, int64_t deadl
     mr_unlock(&p->mu);
     if (given_up && x->sending)
         give_up_send(l, x);
+    /* The reason for giving up comes before the error of the cancelled call. */
     mr_status *st = why ? why : c->st;
     if (why)
         mr_status_free(c->st);

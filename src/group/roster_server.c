@@ -258,6 +258,7 @@ static void attend_locked(mr_roster_server *k, const mr_attend *w, mr_net_call *
         return;
     }
     a->serial = w->serial;
+    /* The roster learns of it after LEAVE_NS (look_locked). */
     if (w->flags & MR_ATTEND_LEAVE) {
         say_nothing(c, out);
         answer_locked(a, out);
@@ -266,6 +267,7 @@ static void attend_locked(mr_roster_server *k, const mr_attend *w, mr_net_call *
         a->since_ns = mr_now_ns();
         return;
     }
+    /* Cancelled before it could become pending: caller_left will not be called for it. */
     if (!wait_locked(k, a, c, out)) {
         a->call = NULL;
         mr_vec_push(out, (answer){.call = c, .st = mr_error(MR_CANCELLED, "group: the member has gone")});
@@ -310,6 +312,7 @@ void mr_roster_server_handle(mr_roster_server *k, mr_net_call *c)
     if (!st)
         st = check_attend(k, &w);
     mr_lock(&k->mu);
+    /* A retiring server takes no joins, so that the members look for the next roster server. */
     bool is_full = k->attendees.n >= MR_ROSTER_MOST && !find_locked(k, w.who);
     if (!st && (k->closing || is_full || (k->retiring && (w.flags & MR_ATTEND_JOIN))))
         st = mr_error(MR_UNAVAILABLE, "group '%s': the process with the roster is closing or its roster is full",

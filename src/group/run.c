@@ -195,6 +195,7 @@ static mr_status *reduce_direct(run *r, char *to)
         return no_memory_error(SIZE_MAX);
     MR_TRY(reserve_aside(r, bytes));
     bytes = (size_t)n * r->elem;
+    /* in[i] is what member i contributes, so that the merge goes in the order of ranks whatever arrives first. */
     const void **in = mr_new_array(const void *, t->size);
     for (int i = 0; i < t->size; i++) {
         in[i] = i == t->rank ? own : r->aside + (size_t)i * bytes;

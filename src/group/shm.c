@@ -403,6 +403,7 @@ mr_status *mr_shm_new(int rank, int size, const int *fds, const mr_shm_memory *m
         s->memory = *memory;
     for (int i = 0; i < size && !st; i++)
         st = map_segment(s, i, fds[i]);
+    /* The mappings keep the memory alive. */
     for (int i = 0; i < size; i++)
         close(fds[i]);
     if (st) {

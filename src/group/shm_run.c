@@ -385,6 +385,7 @@ static mr_status *merge_values(op *o, bool *moved)
     size_t n = MR_MIN(padded, o->merge_n - o->merged);
     if (n == 0)
         return NULL;
+    /* `to` may be this member's own input, in[rank]; mr_merge_many allows that. */
     mr_merge_many(o->w->type, o->w->merge, in, s->t.size, o->w->mean ? s->t.size : 1, to, (int64_t)(n / o->elem));
     o->merged += n;
     MR_ASSERT(o->merged <= o->merge_n);
@@ -392,6 +393,7 @@ static mr_status *merge_values(op *o, bool *moved)
         memcpy(publish_at, to, n);
         mr_pipe_put(&s->commons[s->t.rank], padded);
     }
+    /* Only now may the writers overwrite what was merged. */
     for (int i = 0; i < s->t.size; i++) {
         if (i == s->t.rank)
             continue;

@@ -81,6 +81,7 @@ static mr_status *ask_once(mr_ps *ps, const char *method, const mr_str *head, in
         if (mr_cond_wait_until(&ps->changed, &ps->mu, wait->next_ns) ||
             !mr_long_wait_due(wait, mr_now_ns(), &seconds))
             continue;
+        /* The question stays valid: only this function frees it. */
         mr_unlock(&ps->mu);
         tell_wait(ps, method, seconds);
         mr_lock(&ps->mu);
@@ -107,6 +108,7 @@ mr_status *mr_ps_ask_manager(mr_ps *ps, const char *method, mr_pb_writer *w, mr_
     mr_long_wait wait;
     mr_long_wait_begin(&wait, mr_now_ns());
     mr_status *st = mr_pb_writer_status(w, method);
+    /* The size of the head, as mr_ps_head_end writes it; the head itself is kept for repetitions. */
     if (!st) {
         uint32_t n = (uint32_t)(head->n - sizeof n);
         memcpy(head->p, &n, sizeof n);

@@ -135,6 +135,7 @@ static mr_status *put_keys(mr_ps *ps, group *g, mr_ps_request *q, mr_bytes *raw)
         return add_rows(g, (const char *)list, sizeof(uint64_t), raw);
     }
     MR_GO(gather_rows(g, list, sizeof(uint64_t), &keys, &made));
+    /* A list that the server may not know yet goes in full, and the server is asked to remember it. */
     if (ps->o.cache_keys) {
         q->key_hash = g->hash = mr_ps_keys_hash(keys, n);
         g->hashed = !g->whole && mr_ps_key_cache_get(ps->keys, g->ask.to, g->hash, NULL);
@@ -326,6 +327,7 @@ static mr_status *take_values(const group *g, const mr_ps_frame *f, const said *
     float *unpacked = NULL;
     mr_status *st = NULL;
     mr_ps_blob *b = NULL;
+    /* Parts that were not served have no values in the answer. */
     for (int i = 0; i < g->parts.n; i++)
         rows += code_of(s, i) == MR_OK ? part_rows(g, i) : 0;
     if (s->packed) {

@@ -216,10 +216,12 @@ static mr_status *join_worker(mr_ps_manager *m, mr_ps_person **out, const asked 
                 MR_FAILED_PRECONDITION,
                 "The manager has not heard from this worker for too long; its last pushes may or may not have counted");
     MR_TRY(adopt_tables(m, q));
+    /* It knows tables, so there are servers with rows somewhere: new ones must not get empty ranges yet. */
     if (q->tables.n > 0)
         mr_psm_remember(&m->psm);
     if (!p && !q->observer)
         MR_TRY(join_delay(m, q));
+    /* A worker that only lost its connection keeps its clock in dist/delay.c. */
     bool back = !p || p->silent;
     if (!p)
         p = mr_ps_person_add(m, q->id, false);

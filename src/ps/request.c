@@ -160,6 +160,7 @@ static mr_status *find_list(const mr_ps_request *q, const mr_ps_frame *f, const 
     uint64_t *keys = NULL;
     mr_ps_blob *b = NULL;
     mr_status *st = NULL;
+    /* A list of another length under the same hash is not the list that the client means. */
     if (q->key_form == MR_PS_KEYS_HASH) {
         if (!mr_ps_key_cache_get(cache, q->client, q->key_hash, &l) || !l || l->n != n)
             return mr_error(MR_NOT_FOUND, "This server no longer knows the key list of the request's hash");

@@ -97,6 +97,7 @@ static void on_news(void *owner, mr_ps_news *n)
         add_table(s, n->tables.p[i]);
         n->tables.p[i] = NULL;
     }
+    /* These clients will not push again, so their numbers and key lists are not needed. */
     for (int i = 0; i < n->forget.n; i++) {
         mr_ps_clock_forget(&s->clock, n->forget.p[i]);
         mr_ps_key_cache_drop_owner(s->keys, n->forget.p[i]);

@@ -155,6 +155,7 @@ static mr_status *do_push(mr_ps_server *s, mr_net_call *c, const mr_ps_request *
     t = s->store.tables.p[q->table];
     size_t width = mr_ps_change_width(t, q->kind);
     size_t room = mr_ps_server_room(s);
+    /* A quick check before unpacking, which is limited by `room` too. */
     if (c->body.n > room)
         return mr_error(MR_UNAVAILABLE, "No memory for a push of %zu bytes at present", c->body.n);
     mr_status *st = width ? mr_ps_request_unpack(q, f, t, s->store.n_ranges, width, room, s->keys, &u) : NULL;

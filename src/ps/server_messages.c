@@ -158,6 +158,7 @@ static void send_messages(mr_ps_server *s, mr_ps_outbox *b)
     mr_pb_put_fixed64(&w, 1, s->id);
     while (n < b->messages.n && raw.bytes.pieces.n < MAX_PIECES)
         put_message(&w, &raw, s, &b->messages.p[n++]);
+    /* Large pieces of the call hold their own references to the blobs. */
     for (int i = 0; i < n; i++)
         mr_ps_message_deinit(&b->messages.p[i]);
     memmove(b->messages.p, b->messages.p + n, (size_t)(b->messages.n - n) * sizeof *b->messages.p);

@@ -134,6 +134,7 @@ static void reduce_bucket(maker *m, const int *in, int k)
     mr_nn *n = m->n;
     mr_out *parts = mr_new_array(mr_out, k + 1);
     int instance = ++m->r->n_buckets;
+    /* A single gradient needs no vector around it. */
     if (k == 1) {
         m->g->g[in[0]].dense = mean_over_workers(m, m->g->g[in[0]].dense, instance);
         mr_free(parts);

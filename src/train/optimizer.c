@@ -326,6 +326,7 @@ static mr_gradient sum_of(mr_nn *n, const mr_gradient *g, int k)
     mr_out *a = mr_new_array(mr_out, k + 1), *b = mr_new_array(mr_out, k + 1);
     int n_dense = 0, n_sparse = 0;
     MR_ASSERT(k >= 1);
+    /* A tower without a gradient counts as neither. */
     for (int i = 0; i < k; i++)
         n_sparse += !g[i].dense.node && g[i].values.node;
     for (int i = 0; i < k; i++)

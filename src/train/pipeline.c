@@ -135,6 +135,7 @@ static void build_backward_task(builder *b, int stage, int micro, mr_gradient *d
     for (int i = 0; i < n_vars; i++)
         if (n->vars.p[b->first_var[stage] + i].trainable)
             xs[k++] = n->vars.p[b->first_var[stage] + i].handle;
+    /* The input comes last, so its gradient is g[k - 1]. */
     if (stage > 0)
         xs[k++] = b->results[micro * b->p->n_stages + stage - 1];
     mr_gradient_options o = {.sparse = true, .colocate = true, .grad_ys = last ? NULL : dy};

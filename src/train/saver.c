@@ -152,6 +152,7 @@ static mr_node *add_restore(mr_nn *n, mr_out file, const shards *all)
         mr_out read = mr_emit_with(mr_as(&n->s, "RestoreV2"), "RestoreV2", MR_ATTRS({"dtypes", mr_a_types(d->vars.n, types)}),
                                    file, names, slices);
         mr_free(types);
+        /* An assignment is on the variable's device, also when a plain saver reads on another one. */
         for (int k = 0; k < d->vars.n && mr_scope_ok(&n->s); k++) {
             const mr_nn_var *v = &n->vars.p[d->vars.p[k]];
             mr_nn_at(n, v->device);
@@ -373,6 +374,7 @@ mr_status *mr_nn_restore_latest(mr_nn_saver *s, mr_session *session, const char 
         mr_status_free(st);
         return NULL;
     }
+    /* An error that is not damage ends the search: an older checkpoint would not help. */
     for (int i = state.paths.n - 1; !st && i >= 0 && !*found; i--) {
         char *path = mr_checkpoint_resolve(folder, state.paths.p[i]);
         mr_status *one = mr_nn_restore(s, session, path);

@@ -130,6 +130,7 @@ mr_supervised *mr_supervised_new(mr_nn *n, const mr_supervised_options *o)
     mr_election_init(&s->election, MR_MAX(0, o->worker), MR_MAX(1, o->chief_ms) * 1000000, mr_now_ns());
     if (o->chief_ms > 0)
         mr_nn_vote_init(&s->vote, n);
+    /* The order matters: each of these includes the variables that exist when it is added. */
     add_step(s, n);
     if (o->reduce && mr_scope_ok(&n->s))
         mr_nn_reduce_complete(o->reduce, n);

@@ -241,6 +241,7 @@ static void sync_sparse(maker *m, const mr_nn_var *v, mr_gradient *g, const char
     if (!mr_scope_ok(&n->s))
         return;
     add_count(n, g, s, dims);
+    /* From here on at the variable: only sorted rows, each once, travel to it. */
     mr_nn_at(n, device);
     mr_named_attr type = {"dtype", mr_a_type(v->dtype)};
     mr_out acc =

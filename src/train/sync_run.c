@@ -283,6 +283,7 @@ static int carry_out_some(chief *c, const mr_sync_actions *todo, int from, mr_st
     *st = mr_tensor_new(mr_cpu_allocator(), MR_INT32, 1, (int64_t[]){n_workers}, &to);
     if (*st)
         return 1;
+    /* to[i] is 1 for each worker that gets a token of this stamp. */
     memset(MR_DATA(int32_t, to), 0, sizeof(int32_t) * (size_t)n_workers);
     for (; from + n < todo->n; n++) {
         const mr_sync_action *token = &todo->p[from + n];
