@@ -12,8 +12,8 @@
  *     stage 0    F0 -> F1 -> B0 -> B1
  *     stage 1    F0 -> B0 -> F1 -> B1
  *
- * Invariants: the ranges of two tasks do not overlap, a variable that a stage makes belongs to it alone (first_var), and
- * after order_all_tasks the graph still has no cycle, because the order of every stage follows the data flow. */
+ * Invariants: the ranges of two tasks do not overlap, a variable that a stage makes belongs to it alone (first_var),
+ * and after order_all_tasks the graph still has no cycle, because the order of every stage follows the data flow. */
 #include "train/pipeline.h"
 
 #include "base/memory.h"
