@@ -3,12 +3,11 @@
  * A container sees all cores of its host in the affinity mask but may have the time of only a few:
  * the cgroup's CPU quota. /proc/self/cgroup names our group; a limit may be set at any level above
  * it. Inside a container the named path is often the host's and does not exist below the mounted
- * root, so missing files are passed over and the way up ends at the root, where it then stands.
+ * root, so missing files are skipped and the search ends at the root, where the limit then is.
  *
  *     v2   0::/a/b                  ROOT/a/b/cpu.max              "max 100000" or "150000 100000"
  *     v1   4:cpu,cpuacct:/a/b       ROOT/cpu/a/b/cpu.cfs_quota_us      -1 or 150000
- *                                   ROOT/cpu/a/b/cpu.cfs_period_us     100000
- *  */
+ *                                   ROOT/cpu/a/b/cpu.cfs_period_us     100000 */
 #include <sched.h>
 #include <unistd.h>
 

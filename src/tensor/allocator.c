@@ -125,8 +125,7 @@ static void flush_cache(cache *c)
 
 /* Called when a thread ends: gives its cached blocks to the central lists. Destructors of other
  * keys may run after this one and allocate or free; they work without a cache, because a new cache
- * would never be freed.
- *  */
+ * would never be freed. */
 static void cache_exit(void *p)
 {
     cache *c = p;
@@ -258,8 +257,7 @@ static inline void small_free(int class, void *p)
 
 /* Sixteen sizes a doubling, so at most a sixteenth is wasted and a freed block is more often just
  * right for the next request. Used by alloc and free alike, because the size of a block is not
- * stored anywhere.
- *  */
+ * stored anywhere. */
 static size_t large_pages(size_t bytes)
 {
     MR_ASSERT(bytes > MR_MAX_SMALL && bytes <= PTRDIFF_MAX);

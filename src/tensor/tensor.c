@@ -29,8 +29,7 @@ static size_t embedded_offset(int rank)
 }
 
 /* The header that the buffer was created with. Its memory exists as long as the buffer; the header
- * itself may be dead.
- *  */
+ * itself may be dead. */
 static mr_tensor *first_header(const mr_buffer *b)
 {
     return (mr_tensor *)((char *)b - header_bytes(b->rank));

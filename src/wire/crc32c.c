@@ -1,8 +1,8 @@
 /* wire/crc32c.c -- CRC-32C with the processor's instruction where it has one, else by tables.
  *
- * The polynomial is 0x1EDC6F41; bits are reflected, so code sees 0x82F63B78.  The tables take eight
- * bytes a step ("slicing"): table k tells what a byte does that has k zero bytes behind it, and as
- * the checksum is linear, the eight contributions are simply xored. */
+ * The polynomial is 0x1EDC6F41; bits are reflected, so code sees 0x82F63B78. The tables take eight
+ * bytes a step ("slicing"): table k holds the effect of a byte that is followed by k zero bytes;
+ * because the checksum is linear, the eight contributions are xored. */
 #include "wire/crc32c.h"
 
 #include <pthread.h>

@@ -1,7 +1,6 @@
 /* wire/crc32c.h -- the checksum of records, tables and checkpoints: CRC-32C (Castagnoli).
  *
- * What is stored in files is the masked value, because a checksum over bytes that hold their own
- * checksum is weak. */
+ * Files contain the masked value, because a checksum over bytes that contain a checksum is weak. */
 #ifndef MR_WIRE_CRC32C_H
 #define MR_WIRE_CRC32C_H
 
@@ -23,7 +22,7 @@ static inline uint32_t mr_crc32c_unmask(uint32_t masked)
     return r << 15 | r >> 17;
 }
 
-/* The way without the processor's instruction; here so that tests can compare the two. */
+/* The version without the processor's instruction; exported so that tests can compare the two. */
 uint32_t mr_crc32c_extend_portable(uint32_t crc, const void *p, size_t n);
 
 #endif

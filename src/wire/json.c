@@ -65,7 +65,7 @@ void mr_json_begin(mr_json *j, char bracket)
     j->fresh = true;
 }
 
-/* Behind the comma of the next element; false behind the end. */
+/* Moves past the comma before the next element; false at the closing bracket. */
 static bool next_item(mr_json *j, char end)
 {
     if (j->error)
@@ -130,7 +130,7 @@ static void append_utf8(mr_str *out, uint32_t c)
     }
 }
 
-/* Behind \u: one code point, of two halves where it needs them. */
+/* Reads the code point after \u, which may be a surrogate pair. */
 static void read_unicode(mr_json *j, mr_str *out)
 {
     uint32_t c = (uint32_t)read_hex4(j);
@@ -196,7 +196,7 @@ static int skip_digits(mr_json *j)
     return n;
 }
 
-/* Passes a number and gives its text. */
+/* Moves past a number and returns its text. */
 static mr_sv number_text(mr_json *j, bool *whole)
 {
     skip_space(j);

@@ -28,7 +28,7 @@ void mr_json_init(mr_json *j, mr_sv text);
 /* INVALID_ARGUMENT "WHAT: bad JSON at byte 17: WHY"; also when something follows the value. */
 mr_status *mr_json_status(mr_json *j, const char *what);
 
-/* What stands next: one of { [ " 0 (a number) t f n, or 0 after an error. */
+/* The kind of the next value: one of { [ " 0 (a number) t f n, or 0 after an error. */
 char mr_json_peek(mr_json *j);
 void mr_json_begin(mr_json *j, char bracket); /* '{' or '[' */
 /* The next key of an object into `key`; false at its end, which is passed. */

@@ -25,7 +25,7 @@
 
 typedef struct root {
     mr_arena arena;
-    uint64_t magic; /* tells our messages from others in debug builds */
+    uint64_t magic; /* marks our messages in debug builds */
     _Alignas(16) char message[];
 } root;
 
@@ -38,8 +38,8 @@ static root *root_of(ProtobufCMessage *m)
     return r;
 }
 
-/* An empty message with an arena, which takes no memory before a part is added.  first_block is
- * what the parts will need, more or less. */
+/* An empty message with an arena, which takes no memory before a part is added. first_block is an
+ * estimate of what the parts need. */
 static mr_status *new_root(const ProtobufCMessageDescriptor *d, size_t first_block,
                            ProtobufCMessage **out)
 {
@@ -86,10 +86,10 @@ static void out_of_memory(decoder *d, mr_pb_reader *r)
     mr_pb_fail(r, "out of memory");
 }
 
-/* A copy in the arena with a NUL behind it; NULL after failing r. */
+/* A copy in the arena with a NUL after it; after an error, sets the error of r and returns NULL. */
 static char *copy_bytes(decoder *d, mr_pb_reader *r, mr_sv v)
 {
-    char *p = mr_arena_try_alloc(d->arena, v.n + 1); /* v lies in memory, so v.n + 1 fits */
+    char *p = mr_arena_try_alloc(d->arena, v.n + 1); /* v is in memory, so v.n + 1 does not overflow */
     if (!p) {
         out_of_memory(d, r);
         return NULL;
@@ -99,7 +99,7 @@ static char *copy_bytes(decoder *d, mr_pb_reader *r, mr_sv v)
     return p;
 }
 
-/* On errors the slot keeps the empty value, never NULL, though nobody will look. */
+/* After an error the slot keeps the empty value, never NULL. */
 static void read_string(decoder *d, mr_pb_reader *r, char **slot)
 {
     mr_sv v = mr_pb_bytes(r);
@@ -109,7 +109,7 @@ static void read_string(decoder *d, mr_pb_reader *r, char **slot)
     *slot = p ? p : (char *)(uintptr_t)protobuf_c_empty_string;
 }
 
-/* Never a NULL pointer, even for no bytes, so that callers may hand it to memcpy and friends. */
+/* Never a NULL pointer, even for no bytes, so that callers may pass it to memcpy. */
 static void read_bytes(decoder *d, mr_pb_reader *r, ProtobufCBinaryData *slot)
 {
     mr_sv v = mr_pb_bytes(r);
@@ -120,7 +120,7 @@ static void read_bytes(decoder *d, mr_pb_reader *r, ProtobufCBinaryData *slot)
 /* 0, 1, 2, 3 on the wire are 0, -1, 1, -2. */
 static uint64_t unzigzag_value(uint64_t v) { return v >> 1 ^ -(v & 1); }
 
-/* One number; r stands at it with the wire type of f's values. */
+/* Reads one number; r is at a value with the wire type of f. */
 static void read_number(mr_pb_reader *r, const mr_field *f, void *slot)
 {
     switch (f->type) {
@@ -164,8 +164,8 @@ static void read_numbers(decoder *d, mr_pb_reader *r, ProtobufCMessage *m, const
 
 static void read_message(decoder *d, mr_pb_reader *r, ProtobufCMessage *m);
 
-/* A value for f, which r stands at.  The slot is taken before the value is read: on an error it
- * holds something empty, and the whole message is dropped anyway. */
+/* Reads a value for f at r. The slot is added before the value is read; after an error it is empty,
+ * and the whole message is dropped. */
 static void read_field(decoder *d, mr_pb_reader *r, ProtobufCMessage *m, const mr_field *f)
 {
     if (f->type == PROTOBUF_C_TYPE_MESSAGE) {
@@ -195,7 +195,7 @@ static void read_field(decoder *d, mr_pb_reader *r, ProtobufCMessage *m, const m
         read_bytes(d, r, slot);
 }
 
-/* Kept as protobuf-c keeps them: number, wire type, and the bytes behind the tag as they are. */
+/* Unknown fields are kept as in protobuf-c: number, wire type, and the bytes after the tag. */
 static void read_unknown(decoder *d, mr_pb_reader *r, ProtobufCMessage *m)
 {
     uint32_t field = r->field, wire = r->wire;
@@ -283,7 +283,7 @@ mr_status *mr_message_unpack(const ProtobufCMessageDescriptor *descriptor, mr_sv
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-/* Sized first, then written in one go, so memory is asked for once and may be refused. */
+/* The size is computed first, so memory is allocated once and a failure is reported before anything is written. */
 mr_status *mr_message_pack(const ProtobufCMessage *m, mr_str *out)
 {
     size_t n = protobuf_c_message_get_packed_size(m);

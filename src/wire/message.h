@@ -26,7 +26,7 @@
 /* An empty message.  RESOURCE_EXHAUSTED when memory is out. */
 mr_status *mr_message_new(const ProtobufCMessageDescriptor *d, ProtobufCMessage **out);
 void mr_message_free(ProtobufCMessage *m); /* NULL is fine */
-/* Lives as long as m, for parts to be added to it. */
+/* The arena of m, for parts that are added to it; valid as long as m. */
 mr_arena *mr_message_arena(ProtobufCMessage *m);
 
 /* Reads a message.  Malformed bytes, a field with the wire type of another, and more than 100

@@ -14,7 +14,7 @@
 
 #include "base/memory.h"
 
-static locale_t c_locale; /* 0 if there was no memory for it: then the host's stays in force */
+static locale_t c_locale; /* 0 if there was no memory for it: then the locale of the host is used */
 static pthread_once_t c_locale_made = PTHREAD_ONCE_INIT;
 
 static void make_c_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
@@ -38,8 +38,8 @@ static bool reads_back(const char *text, double v, bool is_float)
     return errno == 0 && back == v;
 }
 
-/* Two tries are enough: 9 digits tell any two floats apart, 17 any two doubles.  errno is the
- * caller's and is put back. */
+/* Two tries are enough: 9 digits tell any two floats apart, 17 any two doubles. errno is restored.
+ * */
 static int print_digits(double v, bool is_float, char *out)
 {
     if (!isfinite(v))
@@ -57,8 +57,8 @@ static int print_digits(double v, bool is_float, char *out)
 int mr_float_text(float v, char out[MR_NUMBER_BYTES]) { return print_digits(v, true, out); }
 int mr_double_text(double v, char out[MR_NUMBER_BYTES]) { return print_digits(v, false, out); }
 
-/* strtod wants a NUL behind the number, and the view is part of a longer text: so a copy, on the
- * heap only for numbers nobody writes by hand. */
+/* strtod needs a NUL after the number, but the view is part of a longer text. So it is copied; only
+ * unusually long numbers need the heap. */
 bool mr_text_to_double(mr_sv text, double *out)
 {
     char small[64];
@@ -70,7 +70,7 @@ bool mr_text_to_double(mr_sv text, double *out)
     char *end;
     int saved = errno;
     locale_t before = enter_c_locale();
-    double v = strtod(z, &end); /* too large gives inf, too small 0: both are fine */
+    double v = strtod(z, &end); /* a number that is too large gives inf, one that is too small gives 0 */
     uselocale(before);
     errno = saved;
     bool whole = text.n > 0 && end == z + text.n;

@@ -1,4 +1,4 @@
-/* wire/number.h -- floating point numbers as text, whatever the host's locale says. */
+/* wire/number.h -- floating point numbers as text, independent of the locale of the host. */
 #ifndef MR_WIRE_NUMBER_H
 #define MR_WIRE_NUMBER_H
 

@@ -1,4 +1,4 @@
-/* wire/pb.c -- the cold and the longer half of wire/pb.h.
+/* wire/pb.c -- the parts of wire/pb.h that are too long or too rarely used to be inline.
  *
  * A message is a sequence of fields in any order, each a tag and a value:
  *
@@ -18,8 +18,8 @@
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* The position is measured in the outermost bytes: all readers of a chain look into the same ones,
- * so the innermost `at` says where the trouble is. */
+/* The position is measured in the outermost bytes: all readers of a chain read from the same bytes,
+ * so the innermost `at` is the place of the error. */
 void mr_pb_fail(mr_pb_reader *r, const char *why)
 {
     MR_ASSERT(r->begin <= r->at && r->at <= r->end);
@@ -74,7 +74,7 @@ void mr_pb_bad_tag(mr_pb_reader *r, uint64_t tag)
         mr_pb_fail(r, "unknown wire type");
 }
 
-/* Makes sub a reader of [at, end), which lies inside what r reads. */
+/* Makes sub a reader of [at, end), a part of what r reads. */
 static void open_nested(mr_pb_reader *r, const uint8_t *at, const uint8_t *end, mr_pb_reader *sub)
 {
     *sub = (mr_pb_reader){.at = at, .end = end, .begin = r->begin, .up = r, .depth = r->depth - 1};
@@ -89,8 +89,8 @@ static bool nest_failed(mr_pb_reader *r, mr_pb_reader *sub)
     return false;
 }
 
-/* The limit is on messages around messages, so it is spent when one is entered; a reader at the
- * limit may still read all else. */
+/* The limit counts nested messages, so it is checked when one is entered; a reader at the limit may
+ * still read all other fields. */
 bool mr_pb_message(mr_pb_reader *r, mr_pb_reader *sub)
 {
     if (MR_UNLIKELY(r->depth <= 0))
@@ -154,9 +154,9 @@ static void skip_bytes(mr_pb_reader *r, size_t n)
         r->at += n;
 }
 
-/* Groups nest by tags instead of lengths, and each must end with the number it began with.  A loop
- * with a stack of its own, so that hostile bytes cannot exhaust ours; `open` holds the numbers of
- * the groups not yet ended. */
+/* Groups nest by tags instead of lengths, and each must end with the number it began with. This is
+ * a loop with an explicit stack, so that hostile input cannot exhaust the call stack; `open` holds
+ * the numbers of the groups that have not ended. */
 static void skip_group(mr_pb_reader *r)
 {
     uint32_t open[MR_PB_MAX_DEPTH];
@@ -302,7 +302,7 @@ void mr_pb_end(mr_pb_writer *w, size_t mark)
         return;
     MR_ASSERT(mark > 0 && mark <= w->out->n);
     size_t n = w->out->n - mark, len = mr_pb_varint_size(n);
-    if (len > 1) { /* 128 bytes and more: the contents give way to a longer length */
+    if (len > 1) { /* 128 bytes or more: the contents are moved to make room for a longer length */
         static const char room[MR_PB_MAX_VARINT];
         mr_pb_put_raw(w, room, len - 1);
         if (w->failed)
@@ -326,7 +326,7 @@ void mr_pb_put_packed_int64(mr_pb_writer *w, uint32_t field, const int64_t *v, s
 
 void mr_pb_put_packed_int32(mr_pb_writer *w, uint32_t field, const int32_t *v, size_t n)
 {
-    size_t bytes = 0; /* negative ones take ten bytes, so that readers may take int32 for int64 */
+    size_t bytes = 0; /* negative values take ten bytes, so that an int32 can be read as an int64 */
     for (size_t i = 0; i < n; i++)
         bytes += mr_pb_varint_size((uint64_t)(int64_t)v[i]);
     if (n)

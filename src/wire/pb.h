@@ -50,7 +50,7 @@ typedef struct mr_pb_reader {
     struct mr_pb_reader *up; /* the message this one is inside of; must outlive this reader */
     const char *error;       /* a constant text; NULL while all is well */
     size_t error_at;         /* byte position in the outermost bytes */
-    uint32_t field;          /* of the value the reader stands at */
+    uint32_t field;          /* of the value at the reader */
     uint32_t wire;
     int depth; /* how many levels may still be entered */
 } mr_pb_reader;
@@ -105,7 +105,7 @@ static inline bool mr_pb_next(mr_pb_reader *r, uint32_t *field, uint32_t *wire)
     return true;
 }
 
-/* true when the field has this wire type, else the reader fails. */
+/* True if the field has this wire type; otherwise sets an error. */
 static inline bool mr_pb_expect(mr_pb_reader *r, uint32_t wire)
 {
     if (MR_LIKELY(r->wire == wire))
@@ -184,7 +184,7 @@ static inline mr_sv mr_pb_bytes(mr_pb_reader *r)
     return v;
 }
 
-/* The field as a reader of its own; an empty one after an error.  False only then. */
+/* Opens the field as a nested reader. False after an error; then the reader is empty. */
 bool mr_pb_message(mr_pb_reader *r, mr_pb_reader *sub);
 
 /* A repeated scalar of wire type `elem`, packed or not, as a reader of its values:
@@ -197,7 +197,7 @@ bool mr_pb_packed(mr_pb_reader *r, uint32_t elem, mr_pb_reader *p);
 /* How many values are left in it: exact for well-formed bytes. */
 size_t mr_pb_packed_count(const mr_pb_reader *p);
 
-/* What is left, as it is. */
+/* The rest of the bytes. */
 static inline mr_sv mr_pb_rest(const mr_pb_reader *r)
 {
     return (mr_sv){(const char *)r->at, (size_t)(r->end - r->at)};
@@ -210,7 +210,7 @@ void mr_pb_skip(mr_pb_reader *r);
 
 typedef struct mr_pb_writer {
     mr_str *out;
-    bool failed; /* out of memory: what is in out is not whole */
+    bool failed; /* out of memory: the contents of out are incomplete */
 } mr_pb_writer;
 
 static inline void mr_pb_writer_init(mr_pb_writer *w, mr_str *out)
@@ -282,8 +282,8 @@ static inline void mr_pb_opt_bytes(mr_pb_writer *w, uint32_t field, mr_sv v)
         mr_pb_put_bytes(w, field, v);
 }
 
-/* A nested message: what is written between begin and end is inside.  The length is not known
- * before, so one byte is kept for it and long contents are moved up at the end. */
+/* A nested message: what is written between begin and end is inside. The length is not known in
+ * advance, so one byte is reserved for it, and long contents are moved at the end. */
 size_t mr_pb_begin(mr_pb_writer *w, uint32_t field);
 void mr_pb_end(mr_pb_writer *w, size_t mark);
 

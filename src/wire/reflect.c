@@ -72,7 +72,7 @@ bool mr_field_is_set(const ProtobufCMessage *m, const mr_field *f)
     return is_nonzero(f, mr_field_at(m, f));
 }
 
-/* Binary search in the index by name; the name comes from text and has no NUL behind it. */
+/* Binary search in the index by name; the name comes from a text and has no NUL after it. */
 const mr_field *mr_field_named(const ProtobufCMessageDescriptor *d, mr_sv name)
 {
     unsigned lo = 0, hi = d->n_fields;
@@ -192,7 +192,7 @@ ProtobufCMessage *mr_message_in_arena(mr_arena *a, const ProtobufCMessageDescrip
     return m;
 }
 
-/* The room behind n values; 0 when the number has no power of two above it. */
+/* The capacity of an array of n values; 0 if there is no power of two above n. */
 static size_t room_of(size_t n)
 {
     if (n == 0 || n > SIZE_MAX / 2)
@@ -201,7 +201,7 @@ static size_t room_of(size_t n)
 }
 
 /* Grows *array from n to n + more elements, zeroing the new ones, and returns the first of those.
- * The old array stays behind in the arena: all of them together are no larger than the last one. */
+ * The old array stays in the arena: all old ones together are no larger than the new one. */
 static void *grow_array(mr_arena *a, void **array, size_t n, size_t more, size_t elem_bytes)
 {
     size_t want, bytes;

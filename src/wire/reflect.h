@@ -1,8 +1,8 @@
 /* wire/reflect.h -- fields of a protobuf-c message by descriptor.
  *
- * What the generated structs say to the compiler, descriptors say at run time.  The binary decoder,
- * the text format and the map order all work on any message through these few functions.  They know
- * proto3 without `optional`, which is all that proto/ has.
+ * Descriptors describe at run time what the generated structs describe at compile time. The binary
+ * decoder, the text format and the map order all work on any message through these few functions.
+ * They know proto3 without `optional`, which is all that proto/ has.
  *
  * The adding functions allocate from an arena and only work on messages made here: arrays grow by
  * doubling, and their room is implied by their count (there is no member to keep it in). */
@@ -53,11 +53,11 @@ bool mr_field_is_set(const ProtobufCMessage *m, const mr_field *f);
 
 const mr_field *mr_field_named(const ProtobufCMessageDescriptor *d, mr_sv name); /* NULL: none */
 
-/* A map is a repeated message with the fields key and value; protobuf-c has no mark for it, but the
- * name that protoc makes for the entry (attr: AttrEntry) tells. */
+/* A map is a repeated message with the fields key and value; protobuf-c does not mark it, but it is
+ * recognized by the name that protoc gives to the entry (attr: AttrEntry). */
 bool mr_field_is_map(const mr_field *f);
 
-/* Sorts map entries by key; equal keys keep their order.  False, unsorted, when memory is out. */
+/* Sorts map entries by key; equal keys keep their order. False, and unsorted, if there is no memory. */
 bool mr_map_entries_sort(ProtobufCMessage **entries, size_t n);
 /* < 0, 0, > 0 */
 int mr_map_entries_compare(const ProtobufCMessage *a, const ProtobufCMessage *b);
@@ -69,7 +69,7 @@ ProtobufCMessage *mr_message_in_arena(mr_arena *a, const ProtobufCMessageDescrip
 void *mr_field_add(mr_arena *a, ProtobufCMessage *m, const mr_field *f, size_t n);
 /* Where the next value goes: a new last one, or the only one.  A oneof forgets its other member. */
 void *mr_field_slot(mr_arena *a, ProtobufCMessage *m, const mr_field *f);
-/* The message to fill: a new last one, or the one that is there already, or a new one. */
+/* The message to fill: for a repeated field a new last element, otherwise the existing message or a new one. */
 ProtobufCMessage *mr_field_message(mr_arena *a, ProtobufCMessage *m, const mr_field *f);
 ProtobufCMessageUnknownField *mr_message_add_unknown(mr_arena *a, ProtobufCMessage *m);
 

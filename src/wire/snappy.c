@@ -14,7 +14,7 @@
 
 #include "wire/pb.h"
 
-/* The densest element is a copy of 64 bytes in 3; whoever promises more than that is lying. */
+/* The densest element is a copy of 64 bytes in 3 bytes; a length that needs more than that is invalid. */
 #define MAX_EXPANSION 22
 
 typedef struct decoder {
@@ -22,7 +22,7 @@ typedef struct decoder {
     uint8_t *begin, *out, *out_end;
 } decoder;
 
-/* n little-endian bytes of the input; the caller has checked that they are there. */
+/* Reads n little-endian bytes; the caller has checked that there are that many. */
 static uint32_t take_le(decoder *d, int n)
 {
     uint32_t v = 0;
@@ -31,7 +31,7 @@ static uint32_t take_le(decoder *d, int n)
     return v;
 }
 
-/* Both kinds of elements return NULL or what is wrong. */
+/* The functions for both kinds of elements return NULL or an error text. */
 static const char *copy_literal(decoder *d, uint8_t tag)
 {
     uint64_t n = tag >> 2;

@@ -1,4 +1,4 @@
-/* wire/snappy_compress.c -- makes one Snappy block; the format is told in snappy.c.
+/* wire/snappy_compress.c -- makes one Snappy block; snappy.c describes the format.
  *
  * Greedy: a table holds where a hash of four bytes was last seen, a match there is made as long as
  * it goes, and bytes without a match are collected into literals.  Input is taken in fragments of
@@ -61,7 +61,7 @@ static uint8_t *put_long_copy(uint8_t *out, size_t offset, size_t n)
 
 static uint8_t *put_copy(uint8_t *out, size_t offset, size_t n)
 {
-    for (; n >= LONGEST_COPY + 4; n -= LONGEST_COPY) /* what is left is long enough for the short form */
+    for (; n >= LONGEST_COPY + 4; n -= LONGEST_COPY) /* the rest is long enough for the short form */
         out = put_long_copy(out, offset, LONGEST_COPY);
     if (n > LONGEST_COPY) {
         out = put_long_copy(out, offset, 60);
@@ -118,7 +118,7 @@ static uint8_t *compress_fragment(const uint8_t *fragment, size_t n, uint8_t *ou
         size_t length = 4 + count_equal(earlier + 4, at + 4, end);
         out = put_copy(out, (size_t)(at - earlier), length);
         literal = at += length;
-        if (at < limit) /* what the match ended with may begin the next one */
+        if (at < limit) /* the end of the match may begin the next one */
             table[hash_of(load32(at - 1), 32 - bits)] = (uint16_t)(at - 1 - fragment);
     }
     return put_literal(out, literal, (size_t)(end - literal));

@@ -23,7 +23,7 @@ mr_status *mr_text_to_bytes(const ProtobufCMessageDescriptor *d, mr_str *text);
 mr_status *mr_text_print(const ProtobufCMessage *m, mr_str *out);
 
 /* Appends the bytes as between the quotes of a literal: \n \r \t \" \' \\, and \ooo for what is not
- * printable ASCII.  False when memory is out. */
+ * printable ASCII. False if there is no memory. */
 bool mr_text_escape(mr_sv bytes, mr_str *out);
 
 #endif

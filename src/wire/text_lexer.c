@@ -1,4 +1,4 @@
-/* wire/text_lexer.c -- cuts protobuf text into words, and tells what a word stands for.
+/* wire/text_lexer.c -- splits protobuf text into tokens, and computes the values of tokens.
  *
  *     name      [A-Za-z_][A-Za-z0-9_]*
  *     integer   [0-9]+ | 0x[0-9a-f]+                       octal when it begins with 0
@@ -46,7 +46,7 @@ static char peek_char(const mr_lexer *l, size_t k)
     return (size_t)(l->end - l->at) > k ? l->at[k] : '\0';
 }
 
-/* Comments count as white space.  Keeps the line and where it starts. */
+/* Skips white space and comments, and keeps track of the line. */
 static void skip_white(mr_lexer *l)
 {
     for (; l->at < l->end; l->at++) {
@@ -73,7 +73,7 @@ static mr_status *bad_token(const mr_lexer *l, const char *why)
     return mr_invalid("%d:%d: %s", l->token.line, l->token.column, why);
 }
 
-/* Only finds the end: escapes are looked into when the parser wants the string. */
+/* Only finds the end of the string; escapes are decoded when the parser needs the string. */
 static mr_status *lex_string(mr_lexer *l)
 {
     char quote = *l->at++;
@@ -83,7 +83,7 @@ static mr_status *lex_string(mr_lexer *l)
             return NULL;
         }
         if (*l->at == '\\' && peek_char(l, 1) != '\n' && l->at + 1 < l->end)
-            l->at++; /* whatever it is, it does not end the string */
+            l->at++; /* an escaped character does not end the string */
     }
     return bad_token(l, "string without its closing quote on the same line");
 }
@@ -94,7 +94,7 @@ static void skip_digits(mr_lexer *l)
         l->at++;
 }
 
-/* Behind the integral digits: .digits, exponent, f. */
+/* Reads what follows the integral digits: .digits, exponent, f. */
 static mr_status *lex_fraction(mr_lexer *l)
 {
     if (peek_char(l, 0) == '.') {
@@ -172,7 +172,7 @@ mr_status *mr_lexer_next(mr_lexer *l)
     return NULL;
 }
 
-/* ---- what a token stands for ----------------------------------------------------------------- */
+/* ---- values of tokens ------------------------------------------------------------------------ */
 
 /* Up to 0x10FFFF, which the caller has checked; returns the number of bytes. */
 static size_t encode_utf8(uint32_t c, char out[4])
@@ -201,7 +201,7 @@ static bool take_hex(const char **p, const char *end, int n, uint32_t *out)
     return true;
 }
 
-/* \uXXXX (two of them for a surrogate pair) or \UXXXXXXXX; *p stands at the u. */
+/* \uXXXX (two of them for a surrogate pair) or \UXXXXXXXX; *p is at the u. */
 static bool unescape_unicode(const char **p, const char *end, char out[4], size_t *n)
 {
     uint32_t c, low;
@@ -228,7 +228,7 @@ static char unescape_octal(const char **p, const char *end)
     return (char)v;
 }
 
-/* One or two hex digits; *p stands at the x. */
+/* Reads one or two hex digits; *p is at the x. */
 static bool unescape_hex(const char **p, const char *end, char *out)
 {
     unsigned v = 0;
@@ -241,7 +241,7 @@ static bool unescape_hex(const char **p, const char *end, char *out)
     return true;
 }
 
-/* *p stands behind the backslash and is moved behind the escape. */
+/* *p is after the backslash and is moved past the escape. */
 static bool unescape_one(const char **p, const char *end, char out[4], size_t *n)
 {
     static const char from[] = "abfnrtv\\?'\"", to[] = "\a\b\f\n\r\t\v\\?'\"";
@@ -264,7 +264,7 @@ static bool unescape_one(const char **p, const char *end, char out[4], size_t *n
     return true;
 }
 
-/* Runs without a backslash are copied as a whole: most strings are nothing else. */
+/* Runs without a backslash are copied as a whole; most strings have no backslash. */
 mr_status *mr_token_unescape(const mr_token *t, mr_str *out)
 {
     MR_ASSERT(t->kind == MR_TOKEN_STRING && t->text.n >= 2);

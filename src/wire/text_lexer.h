@@ -1,4 +1,4 @@
-/* wire/text_lexer.h -- the words of protobuf's text format. */
+/* wire/text_lexer.h -- the tokens of protobuf's text format. */
 #ifndef MR_WIRE_TEXT_LEXER_H
 #define MR_WIRE_TEXT_LEXER_H
 
@@ -25,7 +25,7 @@ typedef struct mr_lexer {
     mr_token token; /* the one the parser looks at */
 } mr_lexer;
 
-void mr_lexer_init(mr_lexer *l, mr_sv text); /* stands before the first token */
+void mr_lexer_init(mr_lexer *l, mr_sv text); /* starts before the first token */
 /* Moves to the next token.  Errors begin with "LINE:COLUMN: ". */
 mr_status *mr_lexer_next(mr_lexer *l);
 
@@ -34,7 +34,7 @@ static inline bool mr_token_is(const mr_token *t, char symbol)
     return t->kind == MR_TOKEN_SYMBOL && t->text.p[0] == symbol;
 }
 
-/* Appends what a string token stands for. */
+/* Appends the value of a string token. */
 mr_status *mr_token_unescape(const mr_token *t, mr_str *out);
 /* The value of an integer token; false when it exceeds 64 bits or has digits it must not have. */
 bool mr_token_to_u64(const mr_token *t, uint64_t *out);

@@ -35,7 +35,7 @@ static mr_status *error_at(const mr_token *t, const char *fmt, ...)
     return mr_status_prepend(st, "%d:%d: ", t->line, t->column);
 }
 
-/* Says what is wanted and what is there. */
+/* An error that names what was expected and what was found. */
 static mr_status *expected_error(const parser *p, const char *what)
 {
     const mr_token *t = &p->lex.token;
@@ -53,7 +53,7 @@ static mr_status *no_memory(void)
 static mr_status *next_token(parser *p) { return mr_lexer_next(&p->lex); }
 static bool at_symbol(const parser *p, char symbol) { return mr_token_is(&p->lex.token, symbol); }
 
-/* Passes the symbol if it is there; *was tells. */
+/* Skips the symbol if it is the next token; *was: whether it was. */
 static mr_status *accept_symbol(parser *p, char symbol, bool *was)
 {
     *was = at_symbol(p, symbol);
@@ -80,7 +80,7 @@ static mr_status *parse_integer(parser *p, uint64_t max, bool is_signed, uint64_
     return next_token(p);
 }
 
-static bool name_is(mr_sv name, const char *lower) /* whatever the case */
+static bool name_is(mr_sv name, const char *lower) /* ignores case */
 {
     return name.n == strlen(lower) && strncasecmp(name.p, lower, name.n) == 0;
 }
@@ -105,7 +105,7 @@ static mr_status *parse_double(parser *p, double *out)
     return next_token(p);
 }
 
-/* Rounded to double first, then to float, as in C++; what is too large becomes infinite. */
+/* Rounded to double first, then to float, as in C++; values that are too large become infinite. */
 static mr_status *parse_float(parser *p, float *out)
 {
     double v;
@@ -174,7 +174,7 @@ static mr_status *parse_literals(parser *p)
     return NULL;
 }
 
-/* The NUL behind the bytes is for parse_string, which shares this. */
+/* The NUL after the bytes is for parse_string, which shares this function. */
 static mr_status *parse_bytes(parser *p, ProtobufCBinaryData *out)
 {
     MR_TRY(parse_literals(p));
@@ -200,7 +200,7 @@ static mr_status *parse_string(parser *p, char **out)
     return NULL;
 }
 
-/* Integers are read as 64 bits and kept in as many as the field has. */
+/* Integers are read as 64 bits and stored in as many bits as the field has. */
 static mr_status *parse_integer_field(parser *p, const mr_field *f, void *slot)
 {
     uint64_t v = 0;
@@ -241,7 +241,7 @@ static mr_status *parse_value(parser *p, ProtobufCMessage *m, const mr_field *f)
     }
 }
 
-/* Stands behind the "[". */
+/* Reads a list, starting after the "[". */
 static mr_status *parse_list(parser *p, ProtobufCMessage *m, const mr_field *f)
 {
     bool more = !at_symbol(p, ']');
@@ -260,8 +260,8 @@ static const mr_field *set_sibling(const ProtobufCMessage *m, const mr_field *f)
     return protobuf_c_message_descriptor_get_field(m->descriptor, *mr_field_case(m, f));
 }
 
-/* Stricter than the binary format, where the last one wins: a person who writes a field twice has
- * made a mistake. */
+/* Stricter than the binary format, where the last one wins: writing a field twice by hand is a
+ * mistake. */
 static mr_status *check_once(const mr_token *t, const ProtobufCMessage *m, const mr_field *f)
 {
     const mr_field *other = set_sibling(m, f);
@@ -273,7 +273,7 @@ static mr_status *check_once(const mr_token *t, const ProtobufCMessage *m, const
     return NULL;
 }
 
-/* The field whose name the parser stands at, if it may be given here. */
+/* Finds the field whose name is the current token, if it may be set here. */
 static mr_status *find_field(parser *p, const ProtobufCMessage *m, const mr_field **out)
 {
     const mr_token *t = &p->lex.token;

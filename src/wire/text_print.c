@@ -23,7 +23,7 @@
 #include "wire/reflect.h"
 #include "wire/text_format.h"
 
-#define MAX_GUESS 10 /* levels of unknown bytes taken for messages */
+#define MAX_GUESS 10 /* levels of unknown bytes that are printed as messages */
 
 typedef struct printer {
     mr_str *out;
@@ -50,7 +50,7 @@ static void put_indent(printer *p)
 
 /* ---- scalars --------------------------------------------------------------------------------- */
 
-/* The letter or sign behind the backslash, 0 for a character that stands for itself or is octal. */
+/* The character after the backslash; 0 for a character that is printed as itself or in octal. */
 static char short_escape(uint8_t c)
 {
     switch (c) {
@@ -210,7 +210,7 @@ static void print_unknown_bytes(printer *p, mr_sv bytes, int guesses)
     close_block(p);
 }
 
-/* Ends at the tag that closes the group; the decoder has seen that it is there. */
+/* Ends at the tag that closes the group; the decoder has checked that it exists. */
 static void print_group(printer *p, mr_pb_reader *r, int guesses)
 {
     open_block(p);
@@ -225,7 +225,7 @@ static void print_group(printer *p, mr_pb_reader *r, int guesses)
     close_block(p);
 }
 
-/* r stands at a value; moves behind it. */
+/* Prints the value at r and moves past it. */
 static void print_unknown(printer *p, mr_pb_reader *r, int guesses)
 {
     put_indent(p);
@@ -304,7 +304,7 @@ static void print_field(printer *p, const ProtobufCMessage *m, const mr_field *f
         print_array(p, f, *(const char *const *)at, *mr_field_count(m, f));
 }
 
-/* Stops early when memory is out; what is printed then is not used. */
+/* Stops early if there is no memory; the text is then not used. */
 static void print_message(printer *p, const ProtobufCMessage *m, bool is_entry)
 {
     for (unsigned i = 0; i < m->descriptor->n_fields && !p->failed; i++) {
