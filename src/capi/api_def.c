@@ -1,8 +1,8 @@
 /* capi/api_def.c -- TF_ApiDefMap: how ops are shown to users of a language.
  *
- * The map starts with what the ops say of themselves; texts put into it say more or otherwise.
- * Messages that were read stay as long as the map, so ApiDefs point into them and copy nothing;
- * what is put together anew lies in the arena of the ApiDef it belongs to. */
+ * The map starts with the descriptions in the ops themselves; texts that are put into it add to
+ * them or replace them. Messages that were read live as long as the map, so ApiDefs point into them
+ * and copy nothing. New values are allocated in the arena of the ApiDef that they belong to. */
 #include "capi/internal.h"
 #include "proto/graph.pb-c.h"
 #include "wire/message.h"
@@ -15,12 +15,12 @@ typedef Tensorflow__ApiDef__Attr api_attr;
 struct TF_ApiDefMap {
     mr_map by_name;                  /* op -> api_def * */
     MR_VEC(ProtobufCMessage *) held; /* ApiDefs, and what they point into */
-    bool asked;                      /* nothing may be put any more */
+    bool asked;                      /* no more text may be put */
 };
 
 static mr_arena *arena_of(api_def *d) { return mr_message_arena(&d->base); }
 
-/* ---- what an op says of itself ---- */
+/* ---- descriptions in the ops themselves ---- */
 
 static void set_args(api_def *d, Tensorflow__OpDef__ArgDef *const *from, size_t n, size_t *n_out,
                      api_arg ***out)
@@ -216,7 +216,7 @@ static mr_status *merge_api_def(api_def *d, const api_def *more)
 
 /* ---- the text: text format with here-documents ---- */
 
-/* `field: <<END` and the lines up to one that begins with END stand for a quoted string. */
+/* Whether the line is `field: <<END`: it and the lines up to one that begins with END are a quoted string. */
 static bool is_heredoc(mr_sv line, mr_sv *field, mr_sv *end)
 {
     const char *at = line.n ? memmem(line.p, line.n, "<<", 2) : NULL;
@@ -272,7 +272,7 @@ static mr_status *put_text(TF_ApiDefMap *m, mr_sv text)
     mr_vec_push(&m->held, &defs->base);
     for (size_t i = 0; i < defs->n_op; i++) {
         api_def *d = mr_map_getz(&m->by_name, defs->op[i]->graph_op_name);
-        if (d) /* texts for ops that are not there are passed over */
+        if (d) /* texts for unknown ops are skipped */
             MR_TRY(merge_api_def(d, defs->op[i]));
     }
     return NULL;

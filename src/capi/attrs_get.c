@@ -1,8 +1,8 @@
 /* capi/attrs_get.c -- TF_OperationGetAttr...: the values of attrs, as single ones and as lists.
  *
- * What is wrong has two answers, as in TensorFlow: a missing attr is INVALID_ARGUMENT for some
- * functions and NOT_FOUND for others, and most list forms only look whether the value is a list at
- * all, so that one of another element type yields nothing.  Programs have come to rely on it.
+ * Errors are reported in two ways, as in TensorFlow: a missing attr is INVALID_ARGUMENT for some
+ * functions and NOT_FOUND for others, and most list functions only check that the value is a list,
+ * so a list of another element type yields nothing. Programs rely on this.
  *
  * TF_SetAttr may change an attr while another thread reads, so reading takes the graph's lock; the
  * values themselves are immutable and live as long as the graph. */
@@ -41,7 +41,7 @@ static mr_status *find_any_list(const TF_Operation *oper, const char *name, mr_a
     return out->is_list ? NULL : mr_invalid("Value for '%s' is not a list.", name);
 }
 
-/* For those that answer NOT_FOUND, and look at the kind.  An empty list is of every kind. */
+/* For functions that return NOT_FOUND and check the kind. An empty list is of every kind. */
 static mr_status *find_kind(const TF_Operation *oper, const char *name, mr_attr_kind kind,
                             bool is_list, mr_attr *out)
 {
@@ -62,7 +62,7 @@ static mr_status *find_kind(const TF_Operation *oper, const char *name, mr_attr_
     return st;
 }
 
-/* How many values of this kind a list has to give. */
+/* How many values of this kind the list has, at most max. */
 static int count_values(const mr_attr *v, mr_attr_kind kind, int max)
 {
     return v->kind == kind ? MR_MAX(0, MR_MIN(v->n, max)) : 0;
@@ -84,7 +84,7 @@ static int64_t total_size(const mr_attr *v)
     return sum;
 }
 
-/* The value of an empty list does not tell what it is a list of; the op's definition does. */
+/* The value of an empty list does not say what it is a list of; the definition of the op does. */
 static mr_attr_kind declared_kind(const mr_node *n, const char *name)
 {
     const mr_attr_def *d = mr_op_def_attr(n->def, name);
@@ -119,7 +119,7 @@ TF_AttrMetadata TF_OperationGetAttrMetadata(TF_Operation *oper, const char *attr
 
 int TF_OperationGetNumAttrs(TF_Operation *oper) { return oper ? mr_capi_node(oper)->n_attrs : 0; }
 
-/* The name of attr i; false when there is none. */
+/* The name of attr i; false if there is none. */
 static bool name_at(const TF_Operation *oper, int i, mr_sv *out)
 {
     const mr_node *n = mr_capi_node(oper);
@@ -293,7 +293,7 @@ void TF_OperationGetAttrTensorShapeProtoList(TF_Operation *oper, const char *att
 
 /* ---- tensors, and any value ---- */
 
-/* A tensor for the client to keep and to write on. */
+/* A tensor that the client owns and may write to. */
 static mr_status *give_tensor(const mr_tensor_attr *v, TF_Tensor **out)
 {
     mr_tensor *t;
@@ -323,7 +323,7 @@ void TF_OperationGetAttrTensorList(TF_Operation *oper, const char *attr_name, TF
     int n = st || !values ? 0 : MR_MIN(v.n, max_values);
     for (; !st && done < n; done++)
         st = give_tensor(v.tensors[done], &values[done]);
-    while (st && done-- > 0) { /* all or none: nobody would delete the first few */
+    while (st && done-- > 0) { /* all or none: the client would not delete the first few */
         TF_DeleteTensor(values[done]);
         values[done] = NULL;
     }

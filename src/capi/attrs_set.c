@@ -1,8 +1,9 @@
-/* capi/attrs_set.c -- TF_SetAttr...: values from the client's arrays and messages to the builder.
+/* capi/attrs_set.c -- TF_SetAttr...: passes values from the client's arrays and messages to the
+ * builder.
  *
- * The builder copies values before it returns, so they are put together in memory of the call.  Two
- * ways to report what is wrong: functions with a status say it there and leave the description as
- * it was; the others leave it to TF_FinishOperation. */
+ * The builder copies values before it returns, so they are built in temporary memory. Errors are
+ * reported in two ways: functions with a status set it and leave the description unchanged; the
+ * others leave it to TF_FinishOperation. */
 #include "capi/internal.h"
 
 #include "graph/attr.h"
@@ -20,7 +21,7 @@ static mr_status *bad_list(const char *attr, int n)
     return mr_invalid("The list of values for attr '%s' is NULL, or its length %d is negative", attr, n);
 }
 
-/* The arguments that every function here has; a list comes with its length, else n is 0. */
+/* Checks the arguments that all functions here have. n is the length of a list, otherwise 0. */
 static bool list_is_valid(TF_OperationDescription *desc, const char *attr, const void *values, int n)
 {
     if (!desc)
@@ -135,7 +136,7 @@ void TF_SetAttrStringList(TF_OperationDescription *desc, const char *attr_name,
     mr_free(s);
 }
 
-/* A client's boolean is true whatever it is but 0; ours is 0 or 1. */
+/* Any non-zero byte of the client is true; ours are 0 or 1. */
 void TF_SetAttrBoolList(TF_OperationDescription *desc, const char *attr_name,
                         const unsigned char *values, int num_values)
 {
@@ -206,7 +207,7 @@ void TF_SetAttrShapeList(TF_OperationDescription *desc, const char *attr_name,
 
 /* ---- with a status ---- */
 
-/* As usable, for functions that say at once what is wrong. */
+/* The same for functions that return the error. */
 static mr_status *check_args(const TF_OperationDescription *desc, const char *attr,
                              const void *values, int n)
 {
@@ -257,7 +258,7 @@ out:
     mr_capi_set_status(status, st);
 }
 
-/* The client keeps its tensor and may write to it again: the graph gets a copy. */
+/* The client keeps its tensor and may write to it again, so the graph gets a copy. */
 static mr_status *copy_tensor(const TF_Tensor *t, mr_tensor **out)
 {
     mr_tensor *value;

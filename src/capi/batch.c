@@ -163,7 +163,7 @@ static mr_status *take_partition(void *arg, int64_t iteration, int64_t partition
             st = mr_capi_tensor_value(in[i], &values[i]);
         TF_DeleteTensor(in[i]);
     }
-    for (int i = 0; st && i < from->n_inputs; i++) { /* nobody asks for them any more */
+    for (int i = 0; st && i < from->n_inputs; i++) { /* they are not needed any more */
         mr_tensor_unref(values[i]);
         values[i] = NULL;
     }

@@ -70,7 +70,7 @@ void mr_cluster_task_free(mr_cluster_task *t)
 
 const char *mr_cluster_task_target(const mr_cluster_task *t) { return t ? mr_server_target(t->server) : ""; }
 
-/* TF_CONFIG may have the first worker as a job of its own. */
+/* In TF_CONFIG the first worker may be a separate job, "chief". */
 static int n_chiefs(const mr_cluster_task *t) { return mr_cluster_count(&t->def.cluster, MR_SV("chief")) > 0; }
 
 int mr_cluster_task_worker(const mr_cluster_task *t)
@@ -130,7 +130,7 @@ void mr_replicate(mr_model *m, const mr_cluster_task *t, mr_placement placement)
     mr_free(worker);
 }
 
-/* The flag of a program, else that of the launcher. */
+/* The option of the program, or else that of the launcher. */
 static const char *synchrony_or_told(const char *synchrony)
 {
     const char *told = getenv("MILLRACE_SYNCHRONY");
@@ -194,15 +194,15 @@ static mr_status *check_barrier(const mr_barrier_options *b)
     return NULL;
 }
 
-/* What a barrier is to be: one of the three. */
+/* The kind of a barrier: one of three. */
 typedef struct barrier_plan {
-    mr_nn_sync_options with; /* unless */
-    bool asynchronous;        /* there is nothing to keep together, or */
-    bool reduces;             /* every worker has all variables: */
+    mr_nn_sync_options with; /* used unless one of the next two is set */
+    bool asynchronous;        /* workers do not wait for each other */
+    bool reduces;             /* every worker holds all variables; all_reduce is used */
     mr_all_reduce_options all_reduce;
 } barrier_plan;
 
-/* Who is who and how long one waits for others is told once, with the barrier. */
+/* Reads the options of all-reduce; the workers and join_ms come from the options of the barrier. */
 static mr_status *read_all_reduce(const mr_barrier_options *b, barrier_plan *p)
 {
     MR_TRY(mr_capi_take_options(b->all_reduce, &p->all_reduce, sizeof p->all_reduce));
@@ -354,7 +354,7 @@ void mr_barrier_complete(mr_barrier *b, mr_model *m, TF_Operation *update)
     mr_unlock(&m->graph->mu);
 }
 
-/* ---- by one word ---- */
+/* ---- training by the name of a synchrony ---- */
 
 mr_barrier *mr_minimize_as(mr_model *m, TF_Output loss, mr_optimizer optimizer, const char *synchrony, const mr_cluster_task *task)
 {

@@ -14,12 +14,12 @@ struct mr_cluster_task {
 };
 
 struct mr_barrier {
-    mr_nn_sync *sync; /* or, when nobody waits for anybody: */
-    mr_node *train;    /* or, when every worker has all variables: */
-    mr_all_reduce *all_reduce;
+    mr_nn_sync *sync; /* one of these three is set: workers wait for each other, */
+    mr_node *train;    /* or they do not, */
+    mr_all_reduce *all_reduce; /* or each holds all variables */
     TF_Graph *graph;
     bool asynchronous;
-    bool open; /* its update is still to come */
+    bool open; /* its update is not set yet */
 };
 
 struct mr_all_reduce {

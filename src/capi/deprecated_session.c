@@ -41,7 +41,7 @@ TF_DeviceList *TF_DeprecatedSessionListDevices(TF_DeprecatedSession *session, TF
     return TF_SessionListDevices(session ? session->session : NULL, status);
 }
 
-/* New nodes may take what the graph has already, by name: an input mapping for each of those. */
+/* New nodes may refer to nodes of the graph by name; each of these gets an input mapping. */
 static mr_status *extend_graph(mr_graph *g, mr_sv graph_def)
 {
     MR_VEC(mr_import_map) maps = {0};
@@ -145,7 +145,7 @@ static void free_named_run(named_run *r)
     mr_free(r->targets);
 }
 
-/* On error nothing is fetched, also when it comes before the run. */
+/* After an error no output is set, even if it occurs before the run. */
 static void clear_outputs(TF_Tensor **outputs, int n)
 {
     for (int i = 0; outputs && i < n; i++)

@@ -1,4 +1,4 @@
-/* capi/device_list.c -- TF_DeviceList: the devices of a session, as they were when asked for. */
+/* capi/device_list.c -- TF_DeviceList: the devices of a session at the time of the call. */
 #include "capi/internal.h"
 
 struct TF_DeviceList {
@@ -33,7 +33,7 @@ void TF_DeleteDeviceList(TF_DeviceList *list)
 
 int TF_DeviceListCount(const TF_DeviceList *list) { return list ? list->n : 0; }
 
-/* The device; NULL, and the status says why, when there is none. */
+/* The device; if there is none, NULL with a status. */
 static const mr_device_info *device_at(const TF_DeviceList *list, int index, TF_Status *status)
 {
     mr_status *st = NULL;

@@ -1,6 +1,7 @@
-/* capi/device_plugin.c -- mr_register_device: checks what a library says of its devices, and speaks to it.
+/* capi/device_plugin.c -- mr_register_device: checks the description of a device plugin and adapts its functions.
  *
- * The functions of a library get and give the C API's types; those of exec/ get ours.  The ones below stand between. */
+ * The functions of a plugin use the types of the C API; those of exec/ use ours. The functions below convert between
+ * them. */
 #include "capi/internal.h"
 
 #include <math.h>
@@ -134,7 +135,7 @@ static mr_status *check_plugin(const mr_device_plugin *t)
 
 static double or_usual(double v, double usual) { return v > 0 ? v : usual; }
 
-/* The library's struct may be gone afterwards: its type is kept with ours. */
+/* The plugin may free its struct afterwards, so the type is copied. */
 static adapter *make_adapter(const mr_device_plugin *t)
 {
     adapter *a = mr_new(adapter);

@@ -210,7 +210,7 @@ void TFE_DeleteTensorHandle(TFE_TensorHandle *h)
     mr_free(h);
 }
 
-/* Says what is wrong with a handle; false then. */
+/* Sets the status and returns false if the handle is NULL. */
 static bool handle_is_valid(const TFE_TensorHandle *h, TF_Status *status)
 {
     mr_capi_set_status(status, h ? NULL : mr_invalid("The passed in handle is a nullptr"));
@@ -244,7 +244,7 @@ const char *TFE_TensorHandleDeviceName(TFE_TensorHandle *h, TF_Status *status)
     return handle_is_valid(h, status) ? h->device : NULL;
 }
 
-/* What comes out of an execution is in the host's memory, wherever it was computed. */
+/* The results of an execution are in host memory, wherever they were computed. */
 const char *TFE_TensorHandleBackingDeviceName(TFE_TensorHandle *h, TF_Status *status)
 {
     return handle_is_valid(h, status) ? host : NULL;
@@ -272,7 +272,7 @@ TFE_TensorHandle *TFE_TensorHandleCopyToDevice(TFE_TensorHandle *h, TFE_Context 
     return NULL;
 }
 
-/* ---- how a tensor lies on its device: as anywhere ---- */
+/* ---- the layout of a tensor on its device: the same everywhere ---- */
 
 struct TFE_TensorDebugInfo {
     mr_tensor *t;

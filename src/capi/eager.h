@@ -1,4 +1,4 @@
-/* capi/eager.h -- what the files of the eager API share.
+/* capi/eager.h -- shared by the files of the eager API.
  *
  * An op is run by a session of its context, on a graph that holds one node for each op seen so far with these
  * attrs, input types and device; its inputs are placeholders that are fed.  So resources, functions, devices and

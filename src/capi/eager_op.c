@@ -1,7 +1,7 @@
-/* capi/eager_op.c -- TFE_Op: an op is described, run, and forgotten.
+/* capi/eager_op.c -- TFE_Op: an op is described, run, and freed.
  *
- * What is said of an op goes two ways: to a description of a node, as in a graph, and to a key.  Where an op with this
- * key ran before, its node runs again and the description is thrown away. */
+ * The description of an op goes to two places: to a node description, as in a graph, and to a key. If an op with this
+ * key ran before, its node runs again and the new description is dropped. */
 #include "capi/eager.h"
 
 #include "graph/library.h"
@@ -18,15 +18,15 @@ struct TFE_Op {
     TF_OperationDescription *desc;  /* what attrs are set on; NULL after an execution */
     MR_VEC(TFE_TensorHandle *) inputs; /* owned */
     MR_VEC(group) lists;
-    MR_VEC(mr_named_attr) counts;   /* ints and lengths of lists, by which list arguments are told apart */
+    MR_VEC(mr_named_attr) counts;   /* ints and lengths of lists, which determine the extent of list arguments */
     mr_arena arena;                 /* of their names */
-    mr_map said;                    /* attrs that have a value, by the client or by inputs: the first word counts */
-    int n_args;                     /* arguments whose inputs were added; -1: can no longer be told */
+    mr_map said;                    /* attrs that have a value, from the client or from inputs: the first value wins */
+    int n_args;                     /* arguments whose inputs were added; -1: unknown */
     mr_str key;
     bool has_attrs;
 };
 
-/* ---- life ---- */
+/* ---- creating and freeing ---- */
 
 /* The caller owns *f, which is NULL for an op. */
 static const mr_op_def *find_def(TFE_Context *ctx, const char *name, mr_function **f)
@@ -127,8 +127,8 @@ static void mark_attr_set(TFE_Op *op, const char *attr)
         mr_map_putz(&op->said, attr, op);
 }
 
-/* The attrs that follow from the next argument's inputs: clients set them too, and what inputs say comes first.  When the
- * tensors of a list come one by one, nobody can tell where it ends. */
+/* The attrs that follow from the next argument's inputs: clients set them too, but the inputs take precedence. If the
+ * tensors of a list are added one by one, the end of the list is unknown. */
 static void say_from_inputs(TFE_Op *op, bool list)
 {
     if (op->n_args < 0 || op->n_args >= op->def->n_in)
@@ -185,7 +185,7 @@ TFE_TensorHandle *TFE_OpGetFlatInput(const TFE_Op *op, int index, TF_Status *sta
 
 /* ---- attrs ---- */
 
-/* Begins what the key says of an attr.  False when it has a value, or nothing can be set any more. */
+/* Begins the part of the key for an attr. False if it has a value already, or nothing can be set any more. */
 static bool begin_attr(TFE_Op *op, const char *attr, char kind)
 {
     if (!op || !op->desc || !attr || mr_map_getz(&op->said, attr))
@@ -252,7 +252,7 @@ void TFE_OpSetAttrType(TFE_Op *op, const char *attr_name, TF_DataType value)
     TF_SetAttrType(op->desc, attr_name, value);
 }
 
-/* The description keeps what is wrong with a shape for later; here it is said at once. */
+/* The description reports an invalid shape later; here it is reported at once. */
 static mr_status *check_shape(const char *attr, const int64_t *dims, int n)
 {
     if (n > MR_MAX_RANK || (n > 0 && !dims))
@@ -438,8 +438,8 @@ static bool said_count(const TFE_Op *op, const char *attr, int64_t *n)
 
 static const char *count_attr(const mr_arg_def *a) { return a->number_attr ? a->number_attr : a->type_list_attr; }
 
-/* How many inputs from `at` on belong to an argument: those added as one list; what an attr says; or, of the last list, all
- * that later arguments leave. */
+/* How many inputs from `at` on belong to an argument: those that were added as one list, or the number in an attr, or
+ * for the last list all that later arguments leave. */
 static int64_t length_of_list(const TFE_Op *op, int arg, int at)
 {
     const mr_op_def *d = op->def;
@@ -543,7 +543,7 @@ static mr_status *find_node(TFE_Op *op, mr_out *feeds, const int *starts, mr_nod
     return NULL;
 }
 
-/* The rest of what tells one op from another: device, types, and which inputs are whose. */
+/* Completes the key: device, input types, and which inputs belong to which argument. */
 static void end_key(TFE_Op *op, const int *starts)
 {
     mr_str_appendc(&op->key, '@');

@@ -1,9 +1,8 @@
 /* capi/env.c -- files, clocks, threads and shared libraries for kernels and plugins of clients.
  *
  * Writable files go straight to their name through stdio, not through base's mr_writer: a client
- * that flushes expects others to see the bytes under that name.  Each exported function hands the
- * status of a static one to the client, so that there is one place a function where errors are
- * made. */
+ * that flushes expects others to see the bytes under that name. Each exported function passes the
+ * status of a static function to the client, so that each error is made in one place. */
 #include "tensorflow/c/env.h"
 
 #include <dlfcn.h>
@@ -90,8 +89,8 @@ typedef struct sweep {
 
 static _Thread_local sweep *sweeping; /* nftw has no argument for its callback */
 
-/* Goes on after an error, so that as little as possible stays.  Directories come after what is in
- * them; symbolic links are told as such, thanks to FTW_PHYS. */
+/* Continues after an error, so that as little as possible is left. Directories come after their
+ * contents; FTW_PHYS reports symbolic links as links. */
 static int sweep_one(const char *path, const struct stat *info, int kind, struct FTW *where)
 {
     (void)info, (void)where;
@@ -289,8 +288,8 @@ TF_StringStream *TF_GetLocalTempDirectories(void)
     return list;
 }
 
-/* The file is made, not only named, so that nobody else gets the same name.  Plain malloc, because
- * the client calls free. */
+/* The file is created, so that no other process gets the same name. Plain malloc, because the
+ * client calls free. */
 char *TF_GetTempFileName(const char *extension)
 {
     const char *dir, *ext = extension ? extension : "";
@@ -350,7 +349,7 @@ static void *thread_main(void *p)
     return NULL;
 }
 
-/* Sizes go up to whole pages and to what the system wants at least.  0 or an errno. */
+/* Sizes are rounded up to whole pages and to the minimum of the system. 0 or an errno. */
 static int set_sizes(pthread_attr_t *attr, const TF_ThreadOptions *o)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), stack = o->stack_size;

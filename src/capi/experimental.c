@@ -207,7 +207,7 @@ void TF_AttrBuilderSetTypeList(TF_AttrBuilder *builder, const char *attr_name, c
     set_attr(builder, attr_name, mr_a_types(num_values, types));
 }
 
-/* Whether the kernel is for a device and, where the types that choose it were told, for these. */
+/* Whether there is a kernel for the device and for the types that were set. */
 typedef struct asked {
     const TF_AttrBuilder *b;
     const mr_op_def *def;

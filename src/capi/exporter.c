@@ -1,4 +1,5 @@
-/* capi/exporter.c -- millrace/saved_model.h: what a client describes becomes train/exporter.h's, checked. */
+/* capi/exporter.c -- millrace/saved_model.h: checks the description of a client and converts it to that of
+ * train/exporter.h. */
 #include "train/exporter.h"
 
 #include "capi/model.h"

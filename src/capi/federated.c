@@ -43,7 +43,7 @@ static mr_status *check_options(const mr_federated_options *o)
     return NULL;
 }
 
-/* A float of a fraction such as 0.1 is a little more than it: as a double it is meant to be what its digits say. */
+/* Converts a float such as 0.1f, which is slightly larger than 0.1, to the double with the same decimal digits. */
 static double as_written(float v)
 {
     double d = (double)v;

@@ -3,7 +3,7 @@
 
 #include "capi/model.h"
 
-/* ---- what a model means ---- */
+/* ---- models ---- */
 
 /* A placeholder and an assignment for a variable, added to the graph once for every use: names are made unique. */
 static void add_parameter(mr_nn *net, const mr_nn_var *v, mr_learner_parameter *out)
@@ -16,7 +16,8 @@ static void add_parameter(mr_nn *net, const mr_nn_var *v, mr_learner_parameter *
     mr_nn_at(net, before);
 }
 
-/* What optimizers and counters keep begins anew: one node behind the assignments of all that is not averaged. */
+/* Resets the state of optimizers and counters: one node after the assignments of all variables that are not averaged.
+ */
 static mr_node *add_reset(mr_nn *net)
 {
     int n = 0;

@@ -1,7 +1,7 @@
-/* capi/function.c -- TF_Function: graphs made callable, kept, and put into other graphs.
+/* capi/function.c -- TF_Function: functions that are made from graphs and copied into other graphs.
  *
- * A function of ours is immutable and shared by whoever holds it; a TF_Function can be given attrs.
- * So setting one makes a new function, and graphs that took the old one keep it. */
+ * A function of ours is immutable and shared, but attrs can be set on a TF_Function. So setting an
+ * attr makes a new function, and graphs that have the old one keep it. */
 #include "capi/internal.h"
 #include "graph/library.h"
 #include "wire/pb.h"
@@ -49,8 +49,8 @@ TF_Function *TF_GraphToFunctionWithControlOutputs(
     const TF_Operation *const *control_outputs, const char *const *control_output_names,
     const TF_FunctionOptions *opts, const char *description, TF_Status *status)
 {
-    (void)opts;                                   /* there are none so far */
-    TF_Graph *g = (TF_Graph *)(uintptr_t)fn_body; /* its lock is no part of what const protects */
+    (void)opts;                                   /* there are none yet */
+    TF_Graph *g = (TF_Graph *)(uintptr_t)fn_body; /* const does not cover its lock */
     mr_function *f = NULL;
     mr_function_spec spec = {
         .name = fn_name,

@@ -1,7 +1,8 @@
-/* capi/function_call.c -- the functions of a front end behind PyFunc and its kin: run/py_func.h in the client's types.
+/* capi/function_call.c -- the functions of a front end that PyFunc and similar ops call: run/py_func.h with the
+ * client's types.
  *
- * A call is ours from the hook to its finish.  The operation owns what it points to and waits meanwhile, so that nothing
- * of it is copied; the front end may look at it from any thread, though only from one at a time. */
+ * We own a call from the hook until it is finished. The operation owns the tensors and waits, so nothing is copied; the
+ * front end may use the call from any thread, but only from one at a time. */
 #include "capi/internal.h"
 #include "millrace/front_end.h"
 #include "run/py_func.h"
@@ -25,7 +26,7 @@ static void hand_over(void *unused, const mr_py_call *c, void (*done)(void *arg,
     mr_function_hook *hook = the_hook;
     void *ctx = the_ctx;
     mr_unlock(&mu);
-    if (!hook) { /* taken away this very moment */
+    if (!hook) { /* it was just removed */
         done(arg, mr_error(MR_UNIMPLEMENTED, "%s '%.*s': the front end that defined it is no longer running", c->op,
                            MR_SV_ARG(c->token)));
         return;
@@ -67,7 +68,7 @@ TF_DataType mr_function_call_output_type(const mr_function_call *c, int i)
     return i >= 0 && i < c->c->n_out ? (TF_DataType)mr_dtype_base(c->c->out_types[i]) : (TF_DataType)0;
 }
 
-/* The last one counts; what is set where no output is, or not wanted any more, is dropped. */
+/* The last value wins. A value for an output that does not exist is dropped. Takes ownership of t. */
 void mr_function_call_set_output(mr_function_call *c, int i, TF_Tensor *t)
 {
     if (i >= 0 && i < c->c->n_out) {
@@ -81,6 +82,6 @@ void mr_function_call_set_output(mr_function_call *c, int i, TF_Tensor *t)
 void mr_function_call_finish(mr_function_call *c, const TF_Status *status)
 {
     mr_function_call call = *c;
-    mr_small_free(c, sizeof *c); /* first: the step may be over, and its thread gone, when done returns */
+    mr_small_free(c, sizeof *c); /* first, because the step may have ended when done returns */
     call.done(call.arg, status ? mr_capi_status_copy(status) : NULL);
 }

@@ -1,7 +1,7 @@
 /* capi/gradients.c -- TF_AddGradients and mr_gradients: graph/grad.h on the client's types.
  *
- * TF_AddGradients is the one with TensorFlow's rules: all results dense, an x out of reach is an
- * error. mr_gradients offers what else there is: sparse results, places to stop at, gradients by a
+ * TF_AddGradients follows TensorFlow's rules: all results are dense, and an x that y does not
+ * depend on is an error. mr_gradients adds sparse results, tensors to stop at, and gradients by a
  * callback. */
 #include "capi/internal.h"
 #include "graph/grad.h"
@@ -32,7 +32,7 @@ static mr_status *check_request(const request *r, const void *results)
     return r->grad_ys ? check_outputs(r->g, r->grad_ys, r->ny) : NULL;
 }
 
-/* A client's incoming gradients as ours; one without an operation stands for ones. */
+/* Converts the incoming gradients of a client; one without an operation means ones. */
 static mr_gradient *dense_gradients(const TF_Output *o, int n)
 {
     mr_gradient *g = mr_try_calloc((size_t)n, sizeof(*g));
@@ -96,7 +96,7 @@ typedef struct overriding {
     TF_Graph *graph;
 } overriding;
 
-/* What the callback set, as far as it can be. */
+/* Takes the gradients that the callback set, as far as they are valid. */
 static void take_dense(const overriding *v, mr_grad *g, int i, TF_Output dx)
 {
     mr_status *st = mr_capi_check_output(v->graph, dx);
@@ -303,7 +303,7 @@ void mr_register_gradient(const char *op_type, mr_gradient_function *function, v
     mr_capi_init();
     if (!op_type || !op_type[0])
         MR_GO(mr_invalid("The name of the op is NULL or empty"));
-    client_gradient *c = mr_new(client_gradient); /* kept for the life of the process */
+    client_gradient *c = mr_new(client_gradient); /* never freed */
     *c = (client_gradient){function, arg};
     st = mr_gradient_register(op_type, function ? call_gradient : NULL, c);
     if (st || !function)

@@ -1,8 +1,7 @@
 /* capi/graph.c -- TF_Graph: its nodes, shapes and definitions.
  *
- * One lock a graph guards the graph of ours inside.  Operations are read without it: what a client
- * can ask of one does not change once it is made, but for the few things that say otherwise where
- * they are read (its consumers, its attrs). */
+ * Each TF_Graph has a lock that guards our graph inside. Operations are read without it: most of
+ * their properties never change; the few that do (consumers, attrs) are read under the lock. */
 #include "capi/internal.h"
 #include "graph/graph_def.h"
 #include "graph/library.h"
@@ -23,7 +22,7 @@ void mr_capi_graph_release(TF_Graph *g)
     mr_unlock(&g->mu);
     if (!gone)
         return;
-    g->graph->tag = NULL; /* somebody of ours may hold the graph longer */
+    g->graph->tag = NULL; /* others may still hold our graph */
     mr_graph_unref(g->graph);
     mr_imap_deinit(&g->updated);
     mr_mutex_deinit(&g->mu);

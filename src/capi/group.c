@@ -10,7 +10,7 @@
 
 /* ---- joining ---- */
 
-/* What the options leave open the environment may say. */
+/* Options that are not set are taken from the environment. */
 static mr_status *find_place(const mr_group_options *o, mr_place *p)
 {
     *p = (mr_place){.rank = o->rank, .size = o->size, .one_host = true};

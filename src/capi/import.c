@@ -1,6 +1,6 @@
 /* capi/import.c -- TF_GraphImportGraphDef and its options.
  *
- * The options keep copies of all strings, so a client may let go of its own at once. */
+ * The options keep copies of all strings, so a client may free its own at once. */
 #include "capi/internal.h"
 #include "graph/graph_def.h"
 
@@ -158,7 +158,7 @@ void TF_DeleteImportGraphDefResults(TF_ImportGraphDefResults *results)
     mr_free(results);
 }
 
-/* The options may be gone before the results: names are copied. */
+/* Names are copied, because the options may be freed before the results. */
 static void name_unused(TF_ImportGraphDefResults *out, const mr_import_options *o)
 {
     out->unused_names = mr_arena_array(&out->arena, const char *, out->r.n_unused);

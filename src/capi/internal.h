@@ -1,5 +1,5 @@
-/* capi/internal.h -- what the files of the C API share: its handles opened, and the way from our
- * statuses and strings to the client's. */
+/* capi/internal.h -- shared by the files of the C API: the structs behind its handles, and
+ * conversions of statuses and strings. */
 #ifndef MR_CAPI_INTERNAL_H
 #define MR_CAPI_INTERNAL_H
 
@@ -16,7 +16,7 @@ typedef struct mr_capi_payload {
     char *key, *value;
 } mr_capi_payload;
 
-/* Keeps our own object as it came, so that passing an error on copies nothing. */
+/* Holds our error object itself, so that passing an error on copies nothing. */
 struct TF_Status {
     mr_status *error;                 /* NULL: OK */
     MR_VEC(mr_capi_payload) payloads; /* only with an error, keys differ */
@@ -54,20 +54,20 @@ struct TF_Tensor {
     mr_tensor *bytes; /* owned uint8 vector that the client sees as the data; NULL: that of t */
     bool from_bytes;  /* the client wrote `bytes`, so they are the value */
 };
-/* The value of a client's tensor as a new reference.  INVALID_ARGUMENT for NULL, for bytes that are no
+/* The value of a client's tensor as a new reference. INVALID_ARGUMENT for NULL, for bytes that are not a
  * ResourceHandleProto, for a resource made from bytes that is not a scalar, and for a variant made from bytes. */
 mr_status *mr_capi_tensor_value(const TF_Tensor *t, mr_tensor **out);
 /* A handle for t, whose reference is taken over; NULL for NULL. */
 TF_Tensor *mr_capi_tensor_new(mr_tensor *t);
-/* The same for a tensor that others may hold too: what a client gets to write on is a copy. */
+/* The same for a tensor that others may hold too: the client gets a copy that it may write to. */
 mr_status *mr_capi_tensor_own(mr_tensor *t, TF_Tensor **out);
 
 struct mr_pb_writer;
 /* Writes an op as one more of an OpList. */
 void mr_capi_put_op(struct mr_pb_writer *w, const mr_op_def *d);
 
-/* Hands the built-in ops to the registry; whoever needs the registry calls it first.  Cheap when
- * done. */
+/* Registers the built-in ops; every function that needs the registry calls this first. Cheap after
+ * the first call. */
 void mr_capi_init(void);
 
 struct TF_Graph {
@@ -76,8 +76,8 @@ struct TF_Graph {
     int n_sessions MR_GUARDED_BY(mu);
     bool deleted MR_GUARDED_BY(mu); /* by the client, while sessions still run on it */
     bool shapes_optional MR_GUARDED_BY(mu); /* TF_SetRequireShapeInferenceFns */
-    /* An edge of a node that stands was set, so there may be a cycle; a graph that only grows has
-     * none.  Changed under mu. */
+    /* An edge of an existing node was changed, so there may be a cycle; a graph that only grows has
+     * none. Changed under mu. */
     _Atomic bool rewired;
     mr_imap updated MR_GUARDED_BY(mu); /* inputs that TF_UpdateEdge has set, by mr_input_key: NodeDefs write them in full */
     /* Of the condition and the body of a loop being built: what TF_NewWhile was given. */
@@ -103,7 +103,7 @@ struct TF_SessionOptions {
     char *target; /* "" in this process */
     mr_session_config config;
     mr_str config_proto; /* as the client gave it */
-    struct mr_device_sims *simulated; /* devices; NULL: none were told of */
+    struct mr_device_sims *simulated; /* simulated devices; NULL: none */
 };
 void mr_capi_simulated_free(struct mr_device_sims *s); /* NULL is fine */
 /* A session for a target; direct ones run on the graph (and its lock).  cancel (may be NULL) ends the wait for a cluster. */
@@ -154,8 +154,9 @@ static inline void mr_capi_unlock(mr_mutex *mu) MR_NO_TSA
 }
 
 /* ---- options.c ---- */
-/* Copies a client's struct, whose first member is its size.  A client built with an older header has a shorter struct, one
- * with a newer header a longer one: what is not known here must be zero.  INVALID_ARGUMENT, also below `least` bytes. */
+/* Copies a client's struct, whose first member is its size. A client built with an older header has a shorter struct,
+ * one with a newer header a longer one; fields that are not known here must be zero. INVALID_ARGUMENT, also below
+ * `least` bytes. */
 mr_status *mr_capi_take_struct(void *ours, size_t our_size, const void *theirs, size_t least, const char *what);
 /* The same for options, which may be left out (NULL): all zero then. */
 mr_status *mr_capi_take_options(const void *from, void *to, size_t size);

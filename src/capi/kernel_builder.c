@@ -1,8 +1,8 @@
-/* capi/kernel_builder.c -- kernels written in C by clients: registered, made, run.
+/* capi/kernel_builder.c -- registers, creates and runs kernels that clients write in C.
  *
  * A registered builder becomes a kernel of ours whose functions are those below; they find the
- * client's in mr_kernel.user.  What the client's create returned is the state of the kernel, made
- * once a node and shared by all its runs. */
+ * client's in mr_kernel.user. The object that the client's create returned is the state of the
+ * kernel, made once per node and shared by all its runs. */
 #include "capi/kernels.h"
 #include "wire/pb.h"
 
@@ -40,7 +40,7 @@ static mr_status *run_kernel(mr_run *r)
     return ctx.st;
 }
 
-/* The context lives until done: it is on the heap, in a cache of small blocks. */
+/* The context must live until done is called, so it is allocated from a cache of small blocks. */
 static void run_async(mr_run *r)
 {
     const state *s = r->state;

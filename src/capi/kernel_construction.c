@@ -1,8 +1,7 @@
-/* capi/kernel_construction.c -- what a client's create sees: the attrs of its node.
+/* capi/kernel_construction.c -- gives a client's create function the attrs of its node.
  *
  * These do not go through the functions for TF_Operation: those take the lock of the client's
- * graph, which may be held while a kernel is made (constants are evaluated as shapes are inferred).
- */
+ * graph, which may be held while a kernel is made (constants are evaluated as shapes are inferred). */
 #include "capi/kernels.h"
 #include "graph/graph_def.h"
 #include "wire/pb.h"

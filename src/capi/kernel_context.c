@@ -1,7 +1,7 @@
-/* capi/kernel_context.c -- what a client's compute sees: inputs, outputs, and where it runs.
+/* capi/kernel_context.c -- gives a client's compute function its inputs, outputs and device.
  *
- * Handles given out share the tensor with the run, so a kernel that keeps the handle of an input
- * keeps that input from being written over (TF_ForwardInputOrAllocateOutput), as it should be. */
+ * Handles share the tensor with the run, so while a kernel keeps the handle of an input, that input
+ * is not overwritten (TF_ForwardInputOrAllocateOutput). */
 #include "capi/kernels.h"
 #include "graph/library.h"
 #include "exec/device_plugin.h"

@@ -1,8 +1,9 @@
-/* capi/kernel_variable.c -- variables in kernels of clients: TF_AssignVariable and its kin.
+/* capi/kernel_variable.c -- variables in kernels of clients: TF_AssignVariable and similar
+ * functions.
  *
- * A kernel of a client writes through a handle it was given.  Before that the value is made the
- * variable's alone (others who read it keep the old one), with the client's copyFunc where there is
- * one: that is how the copy is made on the device the kernel is for. */
+ * A kernel of a client writes to a variable through a handle. Before that, the variable gets a
+ * value that no one else holds (readers keep the old one), copied with the client's copyFunc if
+ * there is one, so that the copy is made on the device of the kernel. */
 #include "capi/kernels.h"
 
 typedef void copy_fn(TF_OpKernelContext *ctx, TF_Tensor *source, TF_Tensor *dest);
@@ -12,7 +13,7 @@ typedef void copy_fn(TF_OpKernelContext *ctx, TF_Tensor *source, TF_Tensor *dest
 static mr_status *make_variable(void *ctx, mr_object **out)
 {
     const mr_handle *h = ctx;
-    mr_dtype type = h->n_parts > 0 ? h->parts[0].dtype : MR_INVALID; /* the first value tells */
+    mr_dtype type = h->n_parts > 0 ? h->parts[0].dtype : MR_INVALID; /* set by the first value */
     *out = &mr_variable_new(false, type, h->name)->base;
     return NULL;
 }
@@ -27,8 +28,8 @@ static mr_status *check_input(const mr_run *r, int i)
     return NULL;
 }
 
-/* The variable that input i is or leads to; the caller owns it.  With `make` it is made when it is
- * not there yet. */
+/* The variable that input i is or refers to; the caller owns the reference. With `make`, it is
+ * created if it does not exist. */
 static mr_status *find_variable(mr_run *r, int i, bool make, mr_variable **out)
 {
     MR_TRY(check_input(r, i));
@@ -110,7 +111,7 @@ static mr_status *store_locked(TF_OpKernelContext *ctx, mr_variable *v, mr_tenso
     if (v->dtype != value->dtype)
         return mr_invalid("Trying to assign variable with wrong dtype. Expected %s got %s",
                           mr_dtype_name(v->dtype), mr_dtype_name(value->dtype));
-    /* A value that sparse updates write to in place must not be somebody else's. */
+    /* Sparse updates write in place, so the value must not be shared. */
     if (v->copy_on_read)
         MR_TRY(copy_tensor(ctx, value, copy, &t));
     else
@@ -165,7 +166,7 @@ void TF_AssignUpdateVariable(
     void (*updateFunc)(TF_OpKernelContext *ctx, TF_Tensor *tensor, TF_Tensor *value, int Op),
     TF_Status *status)
 {
-    (void)isVariantType; /* variants are copied like anything else */
+    (void)isVariantType; /* variants are copied like other values */
     mr_variable *v = NULL;
     mr_tensor *value;
     mr_status *st = updateFunc ? find_value(ctx->run, value_index, &value)

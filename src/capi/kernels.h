@@ -1,4 +1,4 @@
-/* capi/kernels.h -- what the files of tensorflow/c/kernels.h share. */
+/* capi/kernels.h -- shared by the files that implement tensorflow/c/kernels.h. */
 #ifndef MR_CAPI_KERNELS_H
 #define MR_CAPI_KERNELS_H
 
@@ -17,12 +17,12 @@ struct TF_KernelBuilder {
     MR_VEC(mr_named_attr) constraints; /* lists of types; the names are ours */
     MR_VEC(char *) host_args;
 };
-/* The builder behind a kernel; NULL for one of ours. */
+/* The builder of a kernel; NULL for one of ours. */
 const TF_KernelBuilder *mr_capi_kernel_builder(const mr_kernel *k);
 
 struct TF_OpKernelConstruction {
     const mr_make *make;
-    mr_status *st; /* what the client said is wrong */
+    mr_status *st; /* the error that the client reported */
 };
 
 struct TF_AsyncOpKernelDoneCallback {
@@ -31,7 +31,7 @@ struct TF_AsyncOpKernelDoneCallback {
 
 struct TF_OpKernelContext {
     mr_run *run;
-    mr_status *st; /* what the client said is wrong */
+    mr_status *st; /* the error that the client reported */
     TF_AsyncOpKernelDoneCallback done;
 };
 

@@ -1,8 +1,8 @@
-/* capi/library.c -- shared libraries that bring ops and kernels.
+/* capi/library.c -- shared libraries with ops and kernels.
  *
- * A library registers what it has from its constructors, while it is being loaded: the ops that
- * this thread registers meanwhile are its own.  It is never unloaded, so whoever loads it again
- * finds nothing new; the list of the first time is kept for that. */
+ * A library registers its ops from its constructors, while it is being loaded: the ops that this
+ * thread registers during that time belong to it. It is never unloaded, so loading it again
+ * registers nothing; the list of the first time is kept for that case. */
 #include "capi/op_definition.h"
 
 #include <dlfcn.h>

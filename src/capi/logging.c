@@ -1,4 +1,4 @@
-/* capi/logging.c -- the client's side of the log: listeners in, lines of plugins out.
+/* capi/logging.c -- the log for clients: registers listeners, and logs lines of plugins.
  *
  * base/log has one listener for the process; ours passes each line on to all that clients have
  * registered.  Their list only grows, so that it is read without a lock: a listener may register
@@ -30,7 +30,7 @@ static void tell_all(void *arg, mr_log_level level, const char *file, int line, 
         l->leveled ? l->leveled((int)level, text) : l->fn(text);
 }
 
-/* Kept for the life of the process, as there is no way to remove it. */
+/* Never freed, because there is no way to remove it. */
 static void add_listener(listener with)
 {
     listener *l = mr_new(listener);
@@ -68,7 +68,7 @@ void TF_Log(TF_LogLevel level, const char *fmt, ...)
     va_end(ap);
 }
 
-/* TensorFlow's own variable, so that its users' habits work. */
+/* The variable that TensorFlow uses. */
 static int max_vlog_level(void)
 {
     const char *z = getenv("TF_CPP_MAX_VLOG_LEVEL");

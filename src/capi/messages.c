@@ -1,8 +1,9 @@
-/* capi/messages.c -- mr_message_*, mr_enum_describe: what proto/ says, for front ends that make their own messages of it.
+/* capi/messages.c -- mr_message_*, mr_enum_describe: describes the messages of proto/, for front ends that implement
+ * messages themselves.
  *
- * The build lists all descriptors and oneofs (tools/message-table).  A name that is asked for is looked for along the whole
- * list: a front end asks for each message once.  Names leave out the package `tensorflow`; those of other packages
- * (google.protobuf.Any) are whole. */
+ * The build lists all descriptors and oneofs (tools/message-table). A name is searched linearly: a front end asks for
+ * each message once. Names leave out the package `tensorflow`; those of other packages (google.protobuf.Any) are whole.
+ * */
 #include "millrace/front_end.h"
 
 #include <stddef.h>
@@ -38,7 +39,7 @@ static const struct oneof {
 
 /* ---- names ---- */
 
-/* The name that front ends know a message or enum by. */
+/* The name of a message or enum for front ends. */
 static const char *short_name(const char *full)
 {
     static const char package[] = "tensorflow.";

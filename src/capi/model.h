@@ -1,7 +1,7 @@
-/* capi/model.h -- a client's model opened, and how its calls build: shared by train.c and cluster.c.
+/* capi/model.h -- the struct behind mr_model, shared by the files that build models.
  *
- * A model holds its graph's lock only inside each call.  What a client passes in is checked first: what is wrong
- * with it is kept as the model's error, so train/ sees only what can be. */
+ * A model holds its graph's lock only inside each call. Arguments of the client are checked first, and an error is kept
+ * in the model, so train/ gets only valid arguments. */
 #ifndef MR_CAPI_MODEL_H
 #define MR_CAPI_MODEL_H
 

@@ -1,7 +1,7 @@
 /* capi/op_definition.c -- ops defined by clients in C.
  *
- * The builder collects the texts that a client gives for inputs, outputs and attrs into those of an
- * op of ours, which is then registered like any.  What is registered stays for good. */
+ * The builder collects the specs of inputs, outputs and attrs that a client gives into an op of
+ * ours, which is then registered. A registered op is never removed. */
 #include "capi/op_definition.h"
 
 #include "graph/infer.h"
@@ -40,8 +40,7 @@ void TF_DeleteOpDefinitionBuilder(TF_OpDefinitionBuilder *builder)
     mr_free(builder);
 }
 
-/* Whether the text is one piece: what separates pieces in ours stands at most inside quotes or
- * brackets. */
+/* Whether the text is a single spec: separators occur only inside quotes or brackets. */
 static bool is_one(const char *spec, const char *separators)
 {
     char quote = 0;
@@ -139,8 +138,8 @@ void TF_OpDefinitionBuilderSetShapeInferenceFunction(
 
 /* ---- registering ---- */
 
-/* A client's graph refuses ops without a shape function unless told otherwise; graphs of our own,
- * which are made of such, do not ask again. */
+/* A graph of a client rejects ops without a shape function, unless this is disabled; graphs that we
+ * make from it do not check again. */
 static mr_status *without_function(const mr_infer *c)
 {
     const TF_Graph *g = c->node->graph->tag;

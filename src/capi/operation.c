@@ -1,8 +1,8 @@
-/* capi/operation.c -- what a client may ask of an operation, but for its attrs.
+/* capi/operation.c -- the properties of an operation, except its attrs.
  *
- * Most of it never changes once the operation stands and is read without a lock.  Who consumes it
- * does change, whenever an operation is added, and so do its inputs where TF_UpdateEdge and kin are
- * used: those are read under the lock of the graph it is in. */
+ * Most of them never change after the operation is finished and are read without a lock. Its
+ * consumers change when an operation is added, and its inputs when TF_UpdateEdge is used: those are
+ * read under the lock of the graph. */
 #include "capi/internal.h"
 #include "graph/graph_def.h"
 #include "graph/infer.h"
@@ -31,7 +31,7 @@ TF_DataType TF_OperationOutputType(TF_Output oper_out)
 
 typedef mr_status *range_of(const mr_node *n, const char *arg, int *start, int *count);
 
-/* How many tensors an argument stands for. */
+/* The number of tensors of an argument. */
 static int list_length(const TF_Operation *oper, const char *arg, const char *what, range_of *range,
                        TF_Status *status)
 {

@@ -1,9 +1,9 @@
 /* capi/operation_build.c -- TF_NewOperation ... TF_FinishOperation.
  *
- * A description is a builder of ours with room for one error more: what the C API itself finds
- * wrong (a NULL, a shape of rank 300) before the builder could.  The builder looks at the graph
- * only when the operation is finished, so only that takes the graph's lock; the forms for callers
- * that hold it already differ in nothing else. */
+ * A description is a builder of ours and one more error: what the C API itself rejects (a NULL, a
+ * shape of rank 300) before it reaches the builder. The builder looks at the graph only when the
+ * operation is finished, so only that takes the graph's lock; the variants for callers that hold it
+ * already differ only in that. */
 #include "capi/internal.h"
 
 TF_OperationDescription *TF_NewOperation(TF_Graph *graph, const char *op_type,
@@ -83,7 +83,7 @@ TF_Operation *TF_FinishOperation(TF_OperationDescription *desc, TF_Status *statu
 {
     if (!desc)
         return TF_FinishOperationLocked(NULL, status);
-    mr_mutex *mu = &desc->graph->mu; /* desc is gone afterwards */
+    mr_mutex *mu = &desc->graph->mu; /* desc is freed afterwards */
     mr_lock(mu);
     TF_Operation *op = TF_FinishOperationLocked(desc, status);
     mr_unlock(mu);

@@ -1,8 +1,8 @@
-/* capi/operation_change.c -- changing operations that stand.
+/* capi/operation_change.c -- changes finished operations.
  *
- * TensorFlow lets a client write anything here and finds out when it runs.  We refuse what would
- * make the graph contradict itself: attrs that its op does not know or of another kind, attrs that
- * the types of its inputs and outputs hang on, and shapes that cannot be. */
+ * TensorFlow lets a client write anything here and finds out when it runs. We reject changes that
+ * would make the graph inconsistent: attrs that the op does not have or of another kind, attrs that
+ * determine the types of its inputs and outputs, and incompatible shapes. */
 #include "capi/internal.h"
 #include "graph/graph_def.h"
 
@@ -46,7 +46,7 @@ void TF_UpdateEdge(TF_Graph *graph, TF_Output new_src, TF_Input dst, TF_Status *
     mr_capi_set_status(status, st);
 }
 
-/* Whether this is an operation of the graph, for functions that cannot say what is wrong. */
+/* Whether this is an operation of the graph, for functions without a status. */
 static bool is_of(const TF_Graph *g, const TF_Operation *op)
 {
     return g && op && mr_capi_node(op)->graph == g->graph;
@@ -95,7 +95,7 @@ static bool arg_hangs_on(const mr_arg_def *args, int n, const char *attr)
     return false;
 }
 
-/* The attr says which inputs and outputs the operation has: they stand, so it must. */
+/* Whether the attr determines the inputs and outputs of the operation, so that it must not change. */
 static bool types_hang_on(const mr_node *n, const char *attr)
 {
     return arg_hangs_on(n->def->in, n->def->n_in, attr) ||
@@ -106,7 +106,7 @@ static mr_status *check_attr(const mr_node *n, const char *name, const mr_attr *
 {
     const mr_attr_def *d = mr_op_def_attr(n->def, name);
     if (!d && name[0] == '_')
-        return NULL; /* of whoever set it */
+        return NULL; /* clients may set any attr that starts with _ */
     if (!d)
         return mr_invalid("Op %s of operation '%s' has no attr named '%s'", n->def->name, n->name,
                           name);

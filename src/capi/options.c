@@ -1,4 +1,4 @@
-/* capi/options.c -- structs that clients hand over, of whatever version their header was. */
+/* capi/options.c -- copies structs of clients, which may be built with another version of the header. */
 #include "capi/internal.h"
 
 mr_status *mr_capi_take_struct(void *ours, size_t our_size, const void *theirs, size_t least, const char *what)

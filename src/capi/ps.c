@@ -1,4 +1,4 @@
-/* capi/ps.c -- millrace/ps.h on the client's types; the work is done in src/ps. */
+/* capi/ps.c -- millrace/ps.h: checks the arguments of clients and calls src/ps. */
 #include "millrace/ps.h"
 
 #include "capi/cluster_internal.h"
@@ -11,7 +11,7 @@ static mr_status *no_client(void) { return mr_invalid("The parameter server clie
 
 /* ---- the manager and servers ---- */
 
-/* Where the manager of a cluster is: at the first ps. */
+/* The address of the manager of a cluster: the first parameter server task. */
 static mr_status *manager_of(const mr_cluster_task *t, const char **out)
 {
     int i = mr_cluster_find(&t->def.cluster, MR_SV("ps"), 0);

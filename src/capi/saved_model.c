@@ -35,7 +35,7 @@ static mr_status *give_meta(const mr_meta_graph *m, TF_Buffer *out)
     return mr_capi_buffer_fill(out, &copy);
 }
 
-/* Leaves no session behind when the model's state cannot be brought into it. */
+/* Frees the session if the state of the model cannot be loaded into it. */
 static mr_status *start_session(TF_Graph *graph, const TF_SessionOptions *options, const mr_meta_graph *m,
                                 const char *dir, const mr_run_options *o, TF_Session **out)
 {

@@ -37,8 +37,8 @@ void TF_ServerStart(TF_Server *server, TF_Status *status)
     mr_capi_set_status(status, st);
 }
 
-/* TensorFlow's front end calls this whenever a server's object goes away, and counts on the refusal: programs use the
- * target of a server whose object is gone. */
+/* TensorFlow's front end calls this when the object of a server is deleted, and relies on the error: programs use the
+ * target of a server after its object is deleted. */
 void TF_ServerStop(TF_Server *server, TF_Status *status)
 {
     mr_status *st;

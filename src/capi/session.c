@@ -1,8 +1,8 @@
 /* capi/session.c -- TF_Session: options, runs, partial runs.
  *
- * What a run adds to that of exec/ is only to open the client's tensors and to wrap the fetched
- * ones again; up to ON_STACK of each need no memory, more of them use the allocator of tensors,
- * which keeps what it was given back: a step that ran before allocates nothing. */
+ * A run only unwraps the client's tensors, calls exec/, and wraps the fetched ones. Up to ON_STACK
+ * of each need no memory; more use the allocator of tensors, which keeps freed memory. So a step
+ * that ran before allocates nothing. */
 #include "capi/internal.h"
 #include "server/server.h"
 
@@ -56,7 +56,7 @@ out:
 
 static bool is_local(const char *target) { return !target[0] || strcmp(target, "local") == 0; }
 
-/* The address behind grpc://, or NULL. */
+/* The address after grpc://, or NULL. */
 static const char *master_address(const char *target)
 {
     static const char scheme[] = "grpc://";
@@ -234,7 +234,7 @@ static void close_values(values *v, TF_Tensor **outputs)
         a->free(a, v->in, heap_bytes(v));
 }
 
-/* ---- what is to run ---- */
+/* ---- checking what to run ---- */
 
 static mr_run_args args_of(const values *v, const TF_Output *inputs, int ninputs,
                            const TF_Output *outputs, int noutputs,

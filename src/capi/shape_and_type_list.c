@@ -93,7 +93,7 @@ static TF_ShapeAndTypeList *list_of(const mr_node *n)
     return l;
 }
 
-/* In a temporary graph, so that nothing of it is left. */
+/* Uses a temporary graph, so that nothing is left behind. */
 static mr_status *infer_shapes(mr_node_builder *b, const TF_ShapeAndTypeList *in, TF_Tensor *const *tensors,
                                TF_ShapeAndTypeList **out)
 {

@@ -1,4 +1,4 @@
-/* capi/shape_inference.c -- what a client's shape function sees; and TF_Shape.
+/* capi/shape_inference.c -- gives a client's shape function its context; and TF_Shape.
  *
  * The context is the mr_infer of ours.  A handle holds a pointer to a shape, which is immutable and
  * lives in the arena of the graph: so handles may be copied and overwritten at will. */

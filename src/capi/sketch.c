@@ -45,6 +45,6 @@ void mr_sketch_get(const mr_sketch *s, float *counters)
 void mr_sketch_set(mr_sketch *s, const float *counters)
 {
     uint32_t *c = mr_count_min_counters(s->s);
-    for (size_t i = 0; i < mr_count_min_size(s->s); i++) /* whatever comes: NaN is none, too much the most */
+    for (size_t i = 0; i < mr_count_min_size(s->s); i++) /* NaN counts as 0, and large values are clamped */
         c[i] = counters[i] >= 4294967040.0f ? UINT32_MAX : counters[i] > 0 ? (uint32_t)counters[i] : 0;
 }

@@ -94,8 +94,8 @@ static mr_capi_payload *find_payload(TF_Status *s, const char *key)
     return NULL;
 }
 
-/* There is no way to report that a payload found no memory; like any detail of an error that is
- * too much to carry, it is left out. */
+/* There is no way to report that there is no memory for a payload, so it is left out, like any
+ * detail of an error that cannot be stored. */
 void TF_SetPayload(TF_Status *s, const char *key, const char *value)
 {
     if (!s->error || !key || !value)

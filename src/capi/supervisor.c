@@ -13,8 +13,8 @@ struct mr_supervisor {
     mr_supervised *supervised;
 };
 
-/* Sees the tasks that hold variables and its own, so that another worker's death is none of its business.  With all-reduce the
- * two are the same. */
+/* Its session uses only the tasks that hold variables and its own task, so that the death of another worker does not
+ * affect it. With all-reduce the two are the same. */
 static void filter_devices(mr_supervisor *s, const mr_cluster_task *t, bool own_only)
 {
     mr_pb_writer w;
@@ -126,7 +126,7 @@ static mr_status *make_supervisor(mr_supervisor *s, mr_model *m, const mr_superv
     return st;
 }
 
-/* The graph lives as long as its sessions, whatever the client does. */
+/* The graph lives as long as its sessions, even if the client frees it. */
 static void hold_graph(mr_supervisor *s, TF_Graph *g)
 {
     mr_lock(&g->mu);

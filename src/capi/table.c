@@ -40,7 +40,7 @@ static mr_out add_embedding(mr_model *m, const char *name, TF_Output ids, int64_
     return mr_nn_table_rows(m->net, &t, at);
 }
 
-/* Weights and biases of a layer, which are there already when another of its functions was called before. */
+/* The weights and biases of a layer; they exist already if another of its functions was called before. */
 typedef struct layer {
     mr_nn_table weights, biases;
 } layer;

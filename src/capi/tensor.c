@@ -3,7 +3,7 @@
 
 enum { ALIGNMENT = 64 };
 
-/* What a client sees of a scalar resource: its ResourceHandleProto.  NULL for all other tensors. */
+/* The bytes that a client sees of a scalar resource: its ResourceHandleProto. NULL for all other tensors. */
 static mr_tensor *client_bytes(const mr_tensor *t)
 {
     if (t->dtype != MR_RESOURCE || t->rank != 0)
@@ -98,8 +98,8 @@ static TF_Tensor *from_bytes(mr_dtype dtype, const int64_t *dims, int rank, mr_t
     return h;
 }
 
-/* A shape that can be, and for plain types enough bytes for it.  Clients have odd ideas of how many
- * bytes strings and handles take, so those get what they need. */
+/* Checks the shape and, for plain types, that there are enough bytes for it. Clients often pass
+ * wrong sizes for strings and handles, so those get what they need. */
 static bool makes_sense(mr_dtype dtype, const int64_t *dims, int rank, size_t len)
 {
     int64_t n;
@@ -113,7 +113,7 @@ static bool makes_sense(mr_dtype dtype, const int64_t *dims, int rank, size_t le
     return mr_size_mul((size_t)n, mr_dtype_size(dtype), &bytes) && bytes <= len;
 }
 
-/* Our own memory with these bytes, all of them, also those that the shape does not need. */
+/* Copies all bytes into memory of ours, including those that the shape does not need. */
 static mr_status *copy_in(mr_dtype dtype, const int64_t *dims, int rank, const void *data,
                           size_t len, mr_tensor **out)
 {
@@ -136,7 +136,7 @@ TF_Tensor *TF_NewTensor(TF_DataType dtype, const int64_t *dims, int num_dims, vo
         st = mr_tensor_adopt(MR_UINT8, 1, &n, data, len, deallocator, deallocator_arg, &t);
         return from_bytes(type, dims, num_dims, t, st);
     }
-    /* As TensorFlow: what is not aligned is copied at once and given back. */
+    /* As in TensorFlow, memory that is not aligned is copied and released at once. */
     bool copy = data && !is_aligned(data) && mr_dtype_is_plain(type);
     if (sense && !copy) {
         st = mr_tensor_adopt(type, num_dims, dims, data, len, deallocator, deallocator_arg, &t);
@@ -204,7 +204,7 @@ int64_t TF_TensorElementCount(const TF_Tensor *tensor) { return tensor ? tensor-
 bool TF_TensorIsAligned(const TF_Tensor *tensor) { return tensor && is_aligned(client_view(tensor)->data); }
 size_t TF_TensorDefaultAlignment(void) { return ALIGNMENT; }
 
-/* The handle now stands for t. */
+/* Replaces the value of the handle by t, whose reference is taken over. */
 static void set_value(TF_Tensor *to, mr_tensor *t)
 {
     mr_tensor_unref(to->t);

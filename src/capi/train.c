@@ -1,8 +1,8 @@
 /* capi/train.c -- millrace/train.h and millrace/data.h: the functions of train/ on the client's
  * types.
  *
- * A model holds its graph's lock only inside each call.  What a client passes in is checked here: a
- * tensor that is none becomes the model's first error, so train/ sees only what can be. */
+ * A model holds its graph's lock only inside each call. Arguments of the client are checked here:
+ * an invalid tensor becomes the first error of the model, so train/ gets only valid arguments. */
 #include "millrace/train.h"
 
 #include "capi/model.h"
@@ -51,7 +51,7 @@ int64_t mr_parameter_count(const mr_model *m)
     return n;
 }
 
-/* ---- arguments: what is wrong with one is kept as the model's error ---- */
+/* ---- checks of arguments: an error is kept in the model ---- */
 
 static mr_out check_output(mr_model *m, TF_Output o) { return mr_model_arg(m, o); }
 

@@ -79,7 +79,7 @@ static size_t read_varint(const char *p, size_t n, uint64_t *out)
     return 0;
 }
 
-/* SIZE_MAX stands for what no buffer can hold, so that the callers' comparisons come out right. */
+/* SIZE_MAX means more than any buffer can hold, so that comparisons by callers are correct. */
 size_t TF_StringEncodedSize(size_t len)
 {
     size_t total = SIZE_MAX;

@@ -1,7 +1,7 @@
 /* capi/while.c -- TF_NewWhile, TF_FinishWhile, TF_AbortWhile: loops built from two small graphs.
  *
- * The client builds the condition and the body in graphs of their own, each with a placeholder for
- * every loop variable.  Finishing copies both into the parent, with the placeholders replaced,
+ * The client builds the condition and the body in separate graphs, each with a placeholder for
+ * every loop variable. Finishing copies both into the parent, with the placeholders replaced,
  * between the nodes that make a loop:
  *
  *     input -> Enter -> Merge -> Switch --false--> Exit -> output
@@ -192,12 +192,12 @@ typedef struct loop {
     const TF_WhileParams *p;
     mr_scope s;
     int n;
-    /* One a variable: what Merge gives, what passes into the body, what the body gives, and Switch,
-     * later Exit. */
+    /* One per variable: the output of Merge, the input of the body, the output of the body, and
+     * Switch, later Exit. */
     mr_out *merge, *pass, *body, *exits;
 } loop;
 
-/* A Merge of the value that enters and of one that comes back around later. */
+/* A Merge of the initial value and of the value of the next iteration, which is connected later. */
 static mr_status *add_merge(loop *l, mr_out enter, mr_out *out)
 {
     mr_node *n;
@@ -283,7 +283,7 @@ static mr_status *build_loop(loop *l)
     return add_body(l);
 }
 
-/* In the words of TensorFlow's import, by which it copies the graphs. */
+/* The messages are those of TensorFlow's import, which it uses to copy the graphs. */
 static mr_status *check_result(const TF_Graph *g, TF_Output o)
 {
     const mr_node *n = mr_capi_node(o.oper);

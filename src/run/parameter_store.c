@@ -1,7 +1,7 @@
-/* run/parameter_store.c -- the stores of parameters that this process has, by name.
+/* run/parameter_store.c -- the parameter stores of this process, by name.
  *
- * A binding lives until it is unbound and its last user has given it back: unbinding removes the name at once and
- * then waits for the users. Bindings in use are found by their store, because their name may be unbound already.
+ * A binding lives until it is unbound and no longer used: unbinding removes the name at once and then waits for the
+ * users. Bindings in use are found by their store, even if their name has been removed.
  *
  * Invariant: a binding is in `in_use` exactly while users > 0. */
 #include "run/parameter_store.h"
@@ -13,7 +13,7 @@
 
 typedef struct binding {
     mr_parameter_store *store;
-    int users; /* that have taken it */
+    int users; /* calls of mr_parameter_store_take without a give */
 } binding;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -1,7 +1,7 @@
-/* run/parameter_store.h -- tables of parameters that ops pull from and push to (millrace/ps.h).
+/* run/parameter_store.h -- parameter tables that ops pull from and push to (millrace/ps.h).
  *
- * An op names a store and a table. The owner of a store binds it to a name in this process. The store decides how a
- * call reaches its servers. */
+ * An op names a store and a table. The owner of a store binds it to a name in this process. The store knows how a call
+ * reaches its parameter servers. */
 #ifndef MR_RUN_PARAMETER_STORE_H
 #define MR_RUN_PARAMETER_STORE_H
 
