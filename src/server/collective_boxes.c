@@ -265,9 +265,7 @@ static void deliver_from(mr_exchange *x, deliveries *all)
 /* Fetchers that came before the exchange wait in its box already; mr_exchange_greet looks at them. */
 void mr_exchange_open_locked(mr_collectives *c, mr_exchange *x)
 {
-    box *b = box_locked(c, x->text, x->group->communicator);
-    MR_ASSERT(!b->x && !b->offers);
-    b->x = x;
+    box_locked(c, x->text, x->group->communicator)->x = x;
 }
 
 /* Nothing is offered yet, so this only answers fetchers whose signature differs. */
