@@ -341,6 +341,8 @@ static bool drain_tasks(mr_pool *p)
 
 /* ---- the spare ---- */
 
+/* The spare: one more worker that runs tasks only while no caller computes. When the pool closes, it helps to empty the
+ * queue. */
 static void spare_main(void *arg)
 {
     mr_pool *p = arg;
@@ -382,6 +384,7 @@ static void call_spare_locked(mr_pool *p)
         mr_cond_signal(&p->spare_work);
 }
 
+/* Without workers, the submitting thread runs the queue itself; n_draining keeps the pool alive until it is done. */
 void mr_pool_submit(mr_pool *p, mr_task *t)
 {
     mr_lock(&p->mu);
@@ -451,6 +454,7 @@ static bool next_work_locked(mr_pool *p, loop **l, mr_task **t)
     }
 }
 
+/* The thread of a worker. Loops come before tasks, because the caller of a loop waits for it. */
 static void worker_main(void *arg)
 {
     mr_pool *p = arg;
@@ -549,6 +553,8 @@ static bool sleep_as_guest_locked(mr_pool *p, mr_guest *g, int64_t deadline_ns)
     return in_time;
 }
 
+/* A guest alternates between running parts of loops, spinning once, and sleeping. It counts as a caller while it
+ * computes, so that the spare does not run at the same time. */
 bool mr_pool_stay(mr_pool *p, mr_guest *g, int64_t deadline_ns)
 {
     bool in_time = true, spun = false;

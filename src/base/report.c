@@ -61,6 +61,7 @@ static void tell_locked(const char *waiting) MR_REQUIRES(watch.mu)
                  sizeof watch.to);
 }
 
+/* Sends a report at most every PAUSE_NS, except for the first step after a wait, which is reported at once. */
 void mr_report_step(int64_t step)
 {
     if (!is_watched())
@@ -150,6 +151,7 @@ void mr_report_port_taken(void)
         send_news(MR_REPORT_PORT_TAKEN, "");
 }
 
+/* Keeps the last loss and last step, so that a report contains both even if the caller passes only one of them. */
 void mr_report_progress(double loss, int64_t last_step)
 {
     char rest[64];

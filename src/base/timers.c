@@ -54,6 +54,7 @@ static void take_out(mr_timers *t, mr_timer *e)
     sift_up(t, last->place);
 }
 
+/* The thread of the timers. Callbacks run without the lock, so they may set and clear timers. */
 static void run_timers(void *arg)
 {
     mr_timers *t = arg;

@@ -553,6 +553,8 @@ static void end_key(TFE_Op *op, const int *starts)
         mr_str_appendc(&op->key, (char)op->inputs.p[i]->t->dtype);
 }
 
+/* Runs a node in the session of the context: feeds the inputs and fetches all outputs. retvals get new handles on
+ * success; the trace is added to the metadata of the context. */
 static mr_status *run_node(TFE_Op *op, mr_node *n, const mr_out *feeds, TFE_TensorHandle **retvals)
 {
     mr_tensor **in = mr_new_array(mr_tensor *, op->inputs.n + 1), **got = mr_new_array(mr_tensor *, n->n_out + 1);
@@ -581,6 +583,8 @@ static mr_status *run_node(TFE_Op *op, mr_node *n, const mr_out *feeds, TFE_Tens
     return st;
 }
 
+/* Finds or adds the node for the key of the op and runs it. The lock of the graph is held only while the node is looked
+ * up.  */
 static mr_status *execute_op(TFE_Op *op, TFE_TensorHandle **retvals, int *n)
 {
     mr_node *node = NULL;

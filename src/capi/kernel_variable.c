@@ -102,6 +102,7 @@ static mr_status *own_value_locked(TF_OpKernelContext *ctx, mr_variable *v, copy
 
 /* ---- assigning ---- */
 
+/* Assigns a value. The first value of a variable without a type sets its type. */
 static mr_status *store_locked(TF_OpKernelContext *ctx, mr_variable *v, mr_tensor *value,
                                copy_fn *copy) MR_REQUIRES(v->mu)
 {
@@ -142,6 +143,7 @@ void TF_AssignVariable(TF_OpKernelContext *ctx, int input_index, int value_index
 
 typedef void update_fn(TF_OpKernelContext *ctx, TF_Tensor *tensor, TF_Tensor *value, int Op);
 
+/* Calls the update function of the client on a value that only the variable holds. v->mu is held during the call. */
 static mr_status *update_locked(TF_OpKernelContext *ctx, mr_variable *v, mr_tensor *value, int op,
                                 copy_fn *copy, update_fn *update) MR_REQUIRES(v->mu)
 {
@@ -229,6 +231,7 @@ static mr_status *prepare_sparse(TF_OpKernelContext *ctx, TF_VariableInputLockHo
     return st;
 }
 
+/* The holder owns references to the variables, so they live until it is released, even without do_lock. */
 void TF_MaybeLockVariableInputMutexesInOrder(
     TF_OpKernelContext *ctx, bool do_lock, bool sparse, const int *const inputs, size_t len,
     void (*copyFunc)(TF_OpKernelContext *ctx, TF_Tensor *source, TF_Tensor *dest),

@@ -44,6 +44,8 @@ static const record *find_record(const void *handle)
     return NULL;
 }
 
+/* Loads a library and collects the ops that it registers. dlopen returns the same handle for a library that is loaded
+ * already; then the list of the first time is returned. */
 static mr_status *load_locked(const char *path, record *out) MR_REQUIRES(mu)
 {
     mr_str ops = {0};

@@ -170,6 +170,7 @@ static void free_op(client_op *c)
     mr_free(c);
 }
 
+/* Registers the op; it lives as long as the process. Returns the first error of the builder, if there is one. */
 static mr_status *register_op(TF_OpDefinitionBuilder *b)
 {
     if (b->st) {

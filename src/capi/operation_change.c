@@ -8,6 +8,7 @@
 
 /* ---- edges ---- */
 
+/* Replaces an input of a finished operation. Records it in g->updated, because the graph may now have a cycle. */
 static mr_status *update_edge(TF_Graph *g, TF_Output src, TF_Input dst) MR_REQUIRES(g->mu)
 {
     mr_node *n = mr_capi_node(dst.oper), *from = mr_capi_node(src.oper);

@@ -1,6 +1,8 @@
 /* capi/options.c -- copies structs of clients, which may be built with another version of the header. */
 #include "capi/internal.h"
 
+/* Compares the size in the first member: a shorter struct is filled up with zeros, and in a longer one the unknown rest
+ * must be zero. */
 mr_status *mr_capi_take_struct(void *ours, size_t our_size, const void *theirs, size_t least, const char *what)
 {
     size_t size;

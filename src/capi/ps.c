@@ -108,6 +108,8 @@ static void call_done(void *arg, mr_ps_task t, const mr_status *st)
     mr_free(to);
 }
 
+/* Checks the arguments and begins a push or pull. The callback of the client is wrapped in a told, which call_done
+ * frees after the call, or this function after an error. */
 static mr_status *begin_job(mr_ps *ps, mr_ps_job *j, const mr_ps_call *call, mr_ps_task *task)
 {
     mr_ps_call c;

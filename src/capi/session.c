@@ -70,6 +70,7 @@ static mr_status *no_target(const char *target)
                     target);
 }
 
+/* Opens a session in this process, or for a target grpc://ADDRESS one on that master. mu guards the graph. */
 mr_status *mr_capi_open_session(const TF_SessionOptions *o, mr_graph *g, mr_mutex *mu, mr_cancel *cancel, mr_session **out)
 {
     mr_session_config config = o ? o->config : (mr_session_config){0};
@@ -181,6 +182,7 @@ static size_t heap_bytes(const values *v)
     return ((size_t)v->n_in + (size_t)v->n_out) * sizeof(mr_tensor *);
 }
 
+/* Makes room for n_in and n_out tensors, all NULL: in v itself if they fit, otherwise in one block. */
 static mr_status *reserve_values(values *v, int n_in, int n_out)
 {
     if (n_in < 0 || n_out < 0)
@@ -285,6 +287,8 @@ mr_status *mr_capi_run_options(const TF_Buffer *run_options, mr_run_options *o)
 
 /* ---- runs ---- */
 
+/* Checks the arguments, runs one step, and fills run_metadata if it is not NULL. A step in an interruptible thread gets
+ * its cancel object. */
 static mr_status *run_step(TF_Session *s, const TF_Buffer *run_options, const mr_run_args *a,
                            TF_Buffer *run_metadata)
 {

@@ -89,6 +89,8 @@ static mr_status *check_options(const mr_model *m, const mr_supervisor_options *
     return NULL;
 }
 
+/* Checks the options and creates the supervised training under the lock of the graph. Returns a copy of the error of
+ * the model, if it has one. */
 static mr_status *make_supervisor(mr_supervisor *s, mr_model *m, const mr_supervisor_options *o)
 {
     mr_nn_reduce *reduce = reduce_of(o);

@@ -123,6 +123,8 @@ static mr_status *copy_in(mr_dtype dtype, const int64_t *dims, int rank, const v
     return NULL;
 }
 
+/* Takes over the memory, also on failure: the deallocator is called once. The elements of resources and variants are
+ * objects of ours, so for these types the bytes of the client are kept beside the tensor. */
 TF_Tensor *TF_NewTensor(TF_DataType dtype, const int64_t *dims, int num_dims, void *data,
                         size_t len, void (*deallocator)(void *data, size_t len, void *arg),
                         void *deallocator_arg)

@@ -154,6 +154,8 @@ static void fill_maps(const part *p, mr_import_map *maps)
     }
 }
 
+/* Copies the condition or the body into the parent graph. The placeholders are mapped to values of the loop, the copies
+ * run after the pivot, and out[] are the copies of the outputs. The lock of the parent is held by the caller. */
 static mr_status *copy_part(const part *p, mr_out *out)
 {
     mr_str bytes = {0};
@@ -309,6 +311,7 @@ static mr_status *check_params(const TF_WhileParams *p)
     return NULL;
 }
 
+/* Builds the loop under the lock of the parent graph. After an error, all nodes that were added are removed again. */
 static mr_status *finish_loop(const TF_WhileParams *p, TF_Output *outputs)
 {
     TF_Graph *g = p->cond_graph->parent;

@@ -101,6 +101,7 @@ static mr_status *add_grace(mr_agent_job *j, mr_sv text)
     return NULL;
 }
 
+/* GO is accepted only after a program was given. */
 mr_status *mr_agent_job_add(mr_agent_job *j, mr_agent_record kind, mr_sv bytes, const char *keys)
 {
     switch (kind) {

@@ -272,6 +272,8 @@ static bool task_decides(const job *j, int i)
     return alone ? !stay : mr_launch_plan_is_chief(&j->plan, i);
 }
 
+/* Adds the process of task i. For a task on another host this is ssh; the environment and the program go to the agent
+ * as its input. */
 static mr_status *add_task(job *j, int i)
 {
     const mr_task_address *a = &j->plan.cluster.tasks.p[i];
@@ -414,6 +416,7 @@ static mr_status *run_job(job *j, int *code)
     return st;
 }
 
+/* Frees the job and removes its folder. Inputs of agents are wiped, because they contain keys. */
 static void deinit_job(job *j)
 {
     for (int i = 0; i < j->n; i++) {

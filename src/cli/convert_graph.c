@@ -468,6 +468,7 @@ static void put_gather(writer *o, const node_def *n)
     mr_free(axis);
 }
 
+/* A ReadVariableOp becomes an Identity, a ResourceGather a GatherV2; all other nodes are kept. */
 mr_status *mr_freeze_graph(mr_sv bytes, const mr_map *values, mr_str *out)
 {
     graph_def *d;

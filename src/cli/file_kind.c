@@ -116,6 +116,7 @@ static bool is_meta_graph(mr_sv bytes)
     return whole && !only_graph && !is_library && (only_meta || has_second);
 }
 
+/* Recognizes a file by its contents: TFRecords, V1 checkpoints, otherwise a GraphDef or MetaGraphDef. */
 static mr_status *kind_of_bytes(const char *path, mr_file_kind *kind)
 {
     mr_file *f;

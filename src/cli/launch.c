@@ -370,6 +370,7 @@ static void wait_for_something(mr_launcher *l)
     mr_free(who);
 }
 
+/* The main loop: starts all tasks, then handles events until the job has ended and no process is left. */
 static mr_status *run_job(mr_launcher *l)
 {
     MR_TRY(mr_launch_listen(l));

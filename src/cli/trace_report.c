@@ -34,6 +34,7 @@ mr_status *mr_trace_folder_begin(const char *folder, char **path)
     return mr_dir_each(*path, remove_old, *path);
 }
 
+/* Errors are printed but not returned: they do not change the exit code of the job. */
 void mr_trace_folder_end(const char *path)
 {
     mr_timeline t;

@@ -69,6 +69,8 @@ static mr_block *take_one_locked(central *c, int class) MR_REQUIRES(c->mu)
     return b;
 }
 
+/* Takes a whole batch if there is one and a batch is wanted; otherwise single blocks, cutting a new span if needed. May
+ * return fewer than `want` if memory runs out. */
 mr_block *mr_central_take(int class, uint32_t want, uint32_t *got)
 {
     *got = 0;
@@ -97,6 +99,7 @@ mr_block *mr_central_take(int class, uint32_t want, uint32_t *got)
     return chain;
 }
 
+/* Takes back a chain of blocks. whole: the chain is exactly one batch and can be given out again as such. */
 void mr_central_give(int class, mr_block *chain, bool whole)
 {
     central *c = &centrals[class];

@@ -341,6 +341,8 @@ static void convert_run(enum kind from, const void *src, enum kind to, void *dst
     store_run(to, x, dst, n);
 }
 
+/* Equal types are copied. Real types without truncation use one loop over all elements; everything else goes through
+ * runs of RUN elements on the stack. Complex numbers are handled as pairs of real ones. */
 bool mr_dtype_convert(mr_dtype from, const void *src, mr_dtype to, void *dst, int64_t n,
                       bool truncate)
 {
