@@ -1,4 +1,4 @@
-/* base/beside.c -- where the libraries are that are opened only when they are needed. */
+/* base/beside.c -- finds libraries that are opened only when they are needed. */
 #include "base/beside.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* base/beside.h -- where the libraries are that are opened only when they are needed. */
+/* base/beside.h -- finds libraries that are opened only when they are needed. */
 #ifndef MR_BASE_BESIDE_H
 #define MR_BASE_BESIDE_H
 

@@ -60,7 +60,7 @@ uint64_t mr_random64(void)
     uint64_t v;
     if (random_bytes(&v, sizeof(v)))
         return v;
-    /* Still distinct between calls, processes and hosts, but anybody can guess it. */
+    /* Differs between calls, processes and hosts, but can be guessed. */
     static _Atomic uint64_t calls;
     return mix_bits(mix_bits((uint64_t)read_ns(CLOCK_REALTIME)) ^ mix_bits((uint64_t)getpid()) ^ mix_bits(++calls));
 }

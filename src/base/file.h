@@ -22,7 +22,7 @@ bool mr_dir_exists(const char *path);
 mr_status *mr_file_size(const char *path, uint64_t *out);
 mr_status *mr_file_remove(const char *path);
 mr_status *mr_file_rename(const char *from, const char *to); /* replaces `to`, syncs its directory */
-mr_status *mr_dir_make(const char *path);                    /* with parents; existing is fine */
+mr_status *mr_dir_make(const char *path);                    /* with parents; an existing one is no error */
 mr_status *mr_dir_remove(const char *path);                  /* empty ones */
 mr_status *mr_dir_sync(const char *path);                    /* its entries survive a power cut */
 /* Calls fn for each entry but . and .., in no order; a non-NULL status ends the walk. */

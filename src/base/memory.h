@@ -29,7 +29,7 @@ void *mr_try_realloc(void *p, size_t bytes) __attribute__((alloc_size(2)));
 
 /* Tests make the n-th mr_try_* from now fail (0: off); only in this thread. */
 void mr_memory_fail_after(int64_t n);
-/* For allocators of other layers: true when the call that asks is the one to fail. */
+/* For allocators of other layers: true if the current call is the one that must fail. */
 bool mr_memory_refuses(void);
 /* The end of the process, as when mr_alloc fails. */
 void mr_out_of_memory(size_t bytes) __attribute__((noreturn, cold));

@@ -46,7 +46,7 @@
 #include "base/simd.h"
 #include "base/thread.h"
 
-#define SPIN_NS 50000 /* about what it costs to put a thread to sleep and wake it again */
+#define SPIN_NS 50000 /* about the cost of putting a thread to sleep and waking it again */
 #define MIN_PART_NS 15000.0
 #define PARTS_PER_THREAD 4 /* more parts than threads balance workers that start late */
 #define WAKE_NS 60000.0    /* a loop this long is worth waking a thread for */
@@ -58,7 +58,7 @@ typedef struct loop {
     int64_t n, n_parts;
     bool wakes; /* long enough to wake threads for */
     _Atomic int64_t claimed;
-    _Atomic int n_inside; /* beside the caller; joins under the pool's lock, leaving too */
+    _Atomic int n_inside; /* threads in the loop besides the caller; changed under the pool's lock */
 } loop;
 
 struct mr_pool {

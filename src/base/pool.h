@@ -62,7 +62,7 @@ void mr_pool_caller_ends(mr_pool *p);
 
 /* A thread that waits for something outside the pool and joins open loops while it waits. */
 typedef struct mr_guest {
-    _Atomic bool recalled; /* what it waits for is here; cleared by the owner */
+    _Atomic bool recalled; /* what it waits for has happened; cleared by the owner */
     _Atomic bool idle;     /* in mr_pool_stay and not inside a loop (a hint) */
     _Atomic bool asleep;
     mr_cond wake;

@@ -293,7 +293,7 @@ mr_status *mr_regex_is_full(const mr_regex *re, mr_sv text, bool *out)
 
 /* ---- replacing ---- */
 
-/* The largest group that a rewrite asks for. */
+/* The highest group number in a rewrite. */
 static int rewrite_groups(mr_sv r)
 {
     int most = 0;

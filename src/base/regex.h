@@ -25,8 +25,8 @@ mr_status *mr_regex_find(const mr_regex *re, mr_sv text, size_t from, mr_regex_m
                          bool *found);
 /* The whole text matches. */
 mr_status *mr_regex_is_full(const mr_regex *re, mr_sv text, bool *out);
-/* Puts text at the end of out, with the first or all matches replaced by `rewrite`, in which \0 to \9
- * are groups and \\ a backslash.  A rewrite that asks for more groups than there are changes nothing. */
+/* Puts text at the end of out, with the first or all matches replaced by `rewrite`, in which \0 to \9 are groups and \\
+ * a backslash. A rewrite with a group that does not exist changes nothing. */
 mr_status *mr_regex_replace(const mr_regex *re, mr_sv text, mr_sv rewrite, bool all, mr_str *out);
 
 #endif

@@ -47,8 +47,8 @@
 #define MR_IVDEP
 #endif
 
-/* Denormal floats cost hundreds of cycles each and mean nothing in training.  mr_denormals_flush
- * makes this thread read and write them as zero and returns the setting before, which goes to
+/* Denormal floats cost hundreds of cycles each and mean nothing in training. mr_denormals_flush
+ * makes this thread read and write them as zero and returns the previous setting, for
  * mr_denormals_restore. */
 typedef uint64_t mr_fp_mode;
 

@@ -60,8 +60,9 @@ static double continued_fraction(double a, double b, double x)
     return f;
 }
 
-/* With u = log(t / (1 - t)) the integrand falls off from u = log(x / y) downwards, beside its value
- * there as exp(-a s - (a + b) log(1 + x (e^-s - 1))) at the distance s.  s = w exp(v - e^-v). */
+/* With u = log(t / (1 - t)) the integrand falls off from u = log(x / y) downwards, relative to its
+ * value there as exp(-a s - (a + b) log(1 + x (e^-s - 1))) at the distance s. s = w exp(v - e^-v).
+ * */
 static double integrate_density(double a, double b, double x)
 {
     double fall = a - (a + b) * x; /* slope of the exponent at 0, at least 0 below the mean */

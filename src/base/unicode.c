@@ -105,7 +105,7 @@ typedef struct listing {
     void *ctx;
 } listing;
 
-/* Runs whose number is among `wanted`, a bit each. */
+/* Runs whose number is in `wanted`, a set of bits. */
 static void list_runs(const uint32_t *runs, int n, const bool wanted[256], const listing *l)
 {
     for (int i = 0; i < n; i++) {

@@ -14,7 +14,7 @@ typedef Tensorflow__ApiDef__Attr api_attr;
 
 struct TF_ApiDefMap {
     mr_map by_name;                  /* op -> api_def * */
-    MR_VEC(ProtobufCMessage *) held; /* ApiDefs, and what they point into */
+    MR_VEC(ProtobufCMessage *) held; /* ApiDefs, and the messages that they point into */
     bool asked;                      /* no more text may be put */
 };
 

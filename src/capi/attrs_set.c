@@ -91,7 +91,7 @@ void TF_SetAttrFuncName(TF_OperationDescription *desc, const char *attr_name, co
     mr_free(name);
 }
 
-/* ---- lists whose elements lie as ours do ---- */
+/* ---- lists with the same layout as ours ---- */
 
 void TF_SetAttrIntList(TF_OperationDescription *desc, const char *attr_name, const int64_t *values,
                        int num_values)

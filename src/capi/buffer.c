@@ -5,8 +5,8 @@
 
 #include "base/memory.h"
 
-/* The struct is laid open, so clients build their own and set their own deallocator: nothing here
- * may assume that data came from us. */
+/* The struct is public, so clients fill in their own and set their own deallocator: nothing here
+ * may assume that the data is ours. */
 static void free_data(void *data, size_t length)
 {
     (void)length;

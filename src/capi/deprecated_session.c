@@ -1,7 +1,7 @@
 /* capi/deprecated_session.c -- sessions that take GraphDefs and names instead of a TF_Graph.
  *
- * Such a session owns a graph that TF_ExtendGraph adds to; a run turns names into operations of it
- * and is then a run like any other. */
+ * Such a session owns a graph that TF_ExtendGraph adds to; a run looks up the names in it and then
+ * runs as usual. */
 #include "capi/internal.h"
 #include "graph/graph_def.h"
 
@@ -31,7 +31,7 @@ void TF_CloseDeprecatedSession(TF_DeprecatedSession *session, TF_Status *status)
 void TF_DeleteDeprecatedSession(TF_DeprecatedSession *session, TF_Status *status)
 {
     if (session)
-        TF_DeleteGraph(session->graph); /* goes with its session */
+        TF_DeleteGraph(session->graph); /* freed with its session */
     TF_DeleteSession(session ? session->session : NULL, status);
     mr_free(session);
 }

@@ -266,7 +266,7 @@ TF_StringStream *TF_GetChildren(const char *filename, TF_Status *status)
     return list;
 }
 
-/* The variables that TensorFlow asks, in its order; /tmp when they name nothing usable. */
+/* The variables that TensorFlow reads, in its order; /tmp if none names a usable folder. */
 static const char *temp_dir(int i)
 {
     static const char *const variables[] = {"TEST_TMPDIR", "TMPDIR", "TMP"};
@@ -331,7 +331,7 @@ uint64_t TF_NowSeconds(void)
 
 /* ---- threads ---- */
 
-/* These are threads of the client's making: they get the stack it asks for and, unlike our own,
+/* These threads belong to the client: they get the stack size that it asks for and, unlike ours,
  * its signals. */
 struct TF_Thread {
     pthread_t id;
@@ -419,7 +419,7 @@ static mr_status *find_symbol(void *library, const char *name, void **out)
 {
     MR_TRY(check_not_null(library, "library"));
     MR_TRY(check_not_null(name, "symbol name"));
-    dlerror(); /* forget what came before */
+    dlerror(); /* clear earlier errors */
     *out = dlsym(library, name);
     if (*out)
         return NULL;

@@ -89,7 +89,7 @@ static mr_status *check_steps(const TF_Graph *g, const mr_federated_work *w)
     return w->reset ? mr_capi_check_op(g, w->reset) : NULL;
 }
 
-/* Where clients run side by side, a step stays in its thread; the last session has all threads there are. */
+/* If clients run in parallel, each step uses one thread; the last session uses all threads. */
 static mr_status *open_session(mr_capi_work *w, bool last, TF_Session **out)
 {
     TF_SessionOptions o = {.target = (char *)(uintptr_t) ""};

@@ -12,7 +12,7 @@ typedef struct mr_capi_work {
     int n_parameters;
     mr_out *inputs;
     TF_Session **sessions;
-    mr_learner *learners; /* one a session */
+    mr_learner *learners; /* one per session */
     int n_learners;
     size_t n_weights;
 } mr_capi_work;

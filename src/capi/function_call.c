@@ -55,7 +55,7 @@ const char *mr_function_call_token(const mr_function_call *c, size_t *length)
 
 int mr_function_call_num_inputs(const mr_function_call *c) { return c->c->n_in; }
 
-/* Shared, not copied: like every input it must not be written on. */
+/* Shared, not copied: the client must not write to it. */
 TF_Tensor *mr_function_call_input(const mr_function_call *c, int i)
 {
     return i >= 0 && i < c->c->n_in ? mr_capi_tensor_new(mr_tensor_ref(c->c->in[i])) : NULL;

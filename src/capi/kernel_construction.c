@@ -75,7 +75,7 @@ void TF_OpKernelConstruction_GetAttrSize(TF_OpKernelConstruction *ctx, const cha
 
 /* ---- single values ---- */
 
-/* A getter that asks ours for a value of type Ours and hands it out as Type. */
+/* Defines a getter that reads a value of type Ours and returns it as Type. */
 #define GETTER(Name, Type, Ours, get)                                                      \
     void TF_OpKernelConstruction_GetAttr##Name(                                            \
         TF_OpKernelConstruction *ctx, const char *attr_name, Type *val, TF_Status *status) \

@@ -231,7 +231,7 @@ TF_Tensor *TF_AllocateOutput(TF_OpKernelContext *context, int index, TF_DataType
     return st ? NULL : mr_capi_share(t);
 }
 
-/* Whether the output can lie where input i does: mr_run_forward then puts it there. */
+/* Whether the output can use the memory of input i; mr_run_forward then does so. */
 static bool input_fits(const mr_run *r, int i, int output, const int64_t *dims, int rank)
 {
     if (i < 0 || i >= r->n_in || r->in[i].kind != MR_LIVE)

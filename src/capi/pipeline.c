@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "capi/cluster_internal.h"
 
-/* The client's builder, and what it is called with. */
+/* The client's function that builds stages, and its arguments. */
 typedef struct caller {
     mr_model *m;
     const mr_pipeline_options *o;

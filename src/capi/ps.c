@@ -203,7 +203,7 @@ void mr_ps_bind(mr_ps *ps, const char *name, TF_Status *status)
     mr_capi_set_status(status, ps ? mr_ps_bind_store(ps, name) : no_client());
 }
 
-/* ---- the rest ---- */
+/* ---- vectors, iterations, snapshots and statistics ---- */
 
 void mr_ps_vector(mr_ps *ps, mr_ps_algebra what, int a, int b, double alpha, double *result,
                   TF_Status *status)

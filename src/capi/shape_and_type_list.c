@@ -55,7 +55,7 @@ void TF_DeleteShapeAndTypeList(TF_ShapeAndTypeList *shape_list)
     mr_free(shape_list);
 }
 
-/* The array goes too, as in TensorFlow. */
+/* Frees the array too, as in TensorFlow. */
 void TF_DeleteShapeAndTypeListArray(TF_ShapeAndTypeList **shape_list_array, int num_items)
 {
     for (int i = 0; shape_list_array && i < num_items; i++)

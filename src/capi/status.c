@@ -1,5 +1,4 @@
-/* capi/status.c -- TF_Status: our mr_status in a box that the client owns, and payloads beside it.
- */
+/* capi/status.c -- TF_Status: a struct of the client with our mr_status and payloads. */
 #include "capi/internal.h"
 
 #include <string.h>
@@ -47,7 +46,7 @@ mr_status *mr_capi_status_copy(const TF_Status *s)
     return mr_status_copy(s->error);
 }
 
-/* The message is copied before the old one goes: a client may pass TF_Message(s) itself. */
+/* The message is copied before the old one is freed, because a client may pass TF_Message(s). */
 void TF_SetStatus(TF_Status *s, TF_Code code, const char *msg)
 {
     mr_status *error = NULL;

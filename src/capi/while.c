@@ -116,7 +116,7 @@ static mr_status *encode_part(const TF_Graph *part, const TF_Output *inputs, int
     const mr_graph *g = part->graph;
     mr_pb_writer_init(&w, out);
     for (int i = 0; i < g->nodes.n; i++) {
-        /* The placeholders came first, and in order. */
+        /* The placeholders are the first nodes, in order. */
         if (!g->nodes.p[i] || (i < n_in && mr_capi_node(inputs[i].oper) == g->nodes.p[i]))
             continue;
         mr_str_clear(&piece);
@@ -135,7 +135,7 @@ out:
     return st;
 }
 
-typedef struct part { /* the condition or the body, and where it goes */
+typedef struct part { /* the condition or the body, and where to copy it */
     TF_Graph *graph;
     const TF_Output *inputs, *outputs; /* inside */
     int n_in, n_out;

@@ -26,7 +26,7 @@ struct mr_allocator {
     void (*free)(mr_allocator *a, void *p, size_t bytes); /* bytes: the size it was allocated with */
     void (*stats)(mr_allocator *a, mr_allocator_stats *out); /* NULL: nothing is counted */
     void (*trim)(mr_allocator *a);                           /* NULL: nothing is retained */
-    /* Memory of this process like any other: a small tensor's header may share a block with its
+    /* Ordinary memory of this process: the header of a small tensor may share a block with its
      * data. */
     bool host;
     /* Of other memory, whose addresses must not be touched: copies and zeros, in order with all that the device does.

@@ -58,8 +58,8 @@ static inline int64_t f64_to_i64(double x)
 {
     return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;
 }
-/* The upper half of the range by itself; the rest, negative numbers too, as x86 does through int64.
- */
+/* The upper half of the range is converted separately; the rest, including negative numbers,
+ * through int64 as on x86. */
 static inline uint64_t f64_to_u64(double x)
 {
     return x >= 0x1p63 && x < 0x1p64 ? (uint64_t)x : (uint64_t)f64_to_i64(x);

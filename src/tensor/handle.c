@@ -63,7 +63,7 @@ static void handle_free(mr_object *o)
 
 static const mr_object_type handle_type = {"tensorflow::ResourceHandle", handle_free};
 
-/* NULL when memory is out: protos bring as many as they like. */
+/* NULL if there is no memory: a proto may contain any number of handles. */
 static mr_handle *try_new_empty(void)
 {
     mr_handle *h = mr_try_calloc(1, sizeof(*h));
@@ -211,7 +211,7 @@ void mr_handle_encode(const mr_handle *h, mr_str *out)
     size_t before = out->n;
     mr_pb_writer_init(&w, out);
     mr_handle_write(h, &w);
-    if (w.failed) { /* small, so this one does not report, but asks once more */
+    if (w.failed) { /* a handle is small, so it is tried again before the process ends */
         out->n = before;
         mr_pb_writer_init(&w, out);
         mr_handle_write(h, &w);

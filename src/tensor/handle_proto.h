@@ -5,7 +5,7 @@
 #include "tensor/tensor.h"
 #include "wire/pb.h"
 
-/* A resource has one part, or one a component; what claims more is not a handle. */
+/* A resource has one part, or one per component; a proto with more is not a handle. */
 #define MR_HANDLE_MAX_PARTS 65536
 
 /* Writes the fields of a ResourceHandleProto; the writer reports if it runs out of memory. */

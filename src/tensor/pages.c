@@ -185,7 +185,7 @@ static void *map_pages(size_t bytes)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* A mapping that starts on a huge page: mapped too long, its ends are given back. */
+/* A mapping that starts at a huge page: a longer one is mapped, and its ends are unmapped. */
 static char *map_huge(size_t bytes)
 {
     char *p = map_pages(bytes + HUGE_BYTES);

@@ -76,7 +76,7 @@ mr_status *mr_shape_decode(mr_sv bytes, mr_shape *out)
     return check_dims(out, 0);
 }
 
-/* Small and of a fixed size, so it is appended without asking whether there is memory. */
+/* Small and of a fixed size, so running out of memory ends the process. */
 static void put_dim(mr_str *out, int64_t size)
 {
     uint8_t dim[1 + MR_PB_MAX_VARINT] = {1 << 3 | MR_WIRE_VARINT};

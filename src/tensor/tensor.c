@@ -102,7 +102,7 @@ mr_status *mr_tensor_new_bytes(mr_allocator *a, mr_dtype dtype, int rank, const 
                                size_t bytes, mr_tensor **out)
 {
     bool plain = mr_dtype_is_plain(dtype);
-    if (!a || (!a->host && !plain)) /* strings and handles are of the host, wherever the rest is */
+    if (!a || (!a->host && !plain)) /* strings and handles are always in host memory */
         a = mr_cpu_allocator();
     mr_buffer b = {.a = a};
     int64_t n;
@@ -271,7 +271,7 @@ static mr_tensor *new_view(const mr_tensor *t, mr_dtype dtype, int rank, const i
 {
     mr_tensor *v = mr_small_alloc(header_bytes(rank));
     fill_header(v, dtype, rank, dims, n);
-    v->readonly = t->readonly; /* what was not to be written stays so under another name */
+    v->readonly = t->readonly; /* a view of a read-only tensor is read-only */
     v->data = (char *)t->data + offset;
     v->buf = t->buf;
     mr_refs_take(&t->buf->refs);

@@ -103,7 +103,7 @@ static mr_status *new_tensor(const decoder *d, mr_tensor **out)
     return mr_tensor_new(d->a, d->dtype, d->rank, d->dims, out);
 }
 
-/* `each` is what one of the elements that have no value of their own will take. */
+/* `each` is the memory that each element without its own value takes. */
 static mr_status *check_splat(const decoder *d, int64_t n_values, size_t each)
 {
     size_t added;
@@ -117,8 +117,8 @@ static mr_status *check_splat(const decoder *d, int64_t n_values, size_t each)
         MR_SPLAT_MAX);
 }
 
-/* Repeats the element before p until `n` more are there: copies what is there already, so each copy
- * is twice as long as the last. */
+/* Repeats the element before p n times. Copies everything that is already repeated, so each copy is
+ * twice as long as the last. */
 static void repeat_last(char *p, size_t size, size_t n)
 {
     const char *from = p - size; /* the elements from here to p are all equal */
@@ -130,7 +130,7 @@ static void repeat_last(char *p, size_t size, size_t n)
 
 /* ---- plain types ---- */
 
-/* Bytes that came from outside must not become bools that C does not know. */
+/* Any non-zero byte becomes true, because a C bool must be 0 or 1. */
 static void clean_bools(mr_tensor *t)
 {
     uint8_t *p = t->data;
@@ -167,8 +167,7 @@ static size_t open_values(mr_pb_reader *r, value_field f, mr_pb_reader *values)
     return mr_pb_packed_count(values);
 }
 
-/* Old writers give each value a tag of its own, and both ways may be mixed: all occurrences count.
- */
+/* Old writers give each value a separate tag, and both forms may be mixed: all occurrences count. */
 static mr_status *count_values(const decoder *d, value_field f, int64_t *out)
 {
     mr_pb_reader r, values;
@@ -185,7 +184,7 @@ static mr_status *count_values(const decoder *d, value_field f, int64_t *out)
     return mr_pb_reader_status(&r, "TensorProto");
 }
 
-/* Varints keep their low bytes, which stand first in memory. */
+/* Varints keep their low bytes, which are first in memory. */
 static void store_varints(mr_pb_reader *values, mr_dtype dtype, char *dst, size_t size, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -262,7 +261,7 @@ static mr_status *set_element(mr_tensor *t, int64_t i, mr_sv v)
     return mr_variant_decode(v, &MR_DATA(mr_object *, t)[i]);
 }
 
-/* What one more element like v takes: its place in the array, and a block for a long string. */
+/* The memory of one more element like v: its place in the array, and a block for a long string. */
 static size_t element_cost(mr_dtype dtype, mr_sv v)
 {
     return mr_dtype_size(dtype) +

@@ -34,7 +34,7 @@ static void print_double(mr_str *out, double v, bool is_float)
         mr_str_appendz(out, signbit(v) ? "-nan" : "nan");
         return;
     }
-    snprintf(host, sizeof(host), "%.*g", few, v); /* strtod reads what the same locale wrote */
+    snprintf(host, sizeof(host), "%.*g", few, v); /* strtod uses the same locale */
     double back = is_float ? (double)strtof(host, NULL) : strtod(host, NULL);
     format_g(buf, sizeof(buf), back == v ? few : all, v);
     mr_str_appendz(out, buf);

@@ -151,7 +151,7 @@ static void read_numbers(decoder *d, mr_pb_reader *r, ProtobufCMessage *m, const
     char *slot = n ? mr_field_add(d->arena, m, f, n) : NULL;
     if (n && !slot) {
         out_of_memory(d, r);
-    } else if (wire != MR_WIRE_VARINT) { /* on the wire as they are in memory */
+    } else if (wire != MR_WIRE_VARINT) { /* the same bytes on the wire and in memory */
         if (n)
             memcpy(slot, p.at, n * elem_bytes);
     } else {
@@ -216,7 +216,7 @@ static void read_unknown(decoder *d, mr_pb_reader *r, ProtobufCMessage *m)
         .tag = field, .wire_type = (ProtobufCWireType)wire, .len = raw.n, .data = (uint8_t *)copy};
 }
 
-/* Fields mostly come in order of their numbers, often one several times. */
+/* Fields are mostly in the order of their numbers, often with repetitions. */
 static const mr_field *find_field(const ProtobufCMessageDescriptor *d, unsigned number,
                                   unsigned *guess)
 {

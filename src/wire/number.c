@@ -22,7 +22,7 @@ static void make_c_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale
 static locale_t enter_c_locale(void)
 {
     pthread_once(&c_locale_made, make_c_locale);
-    return uselocale(c_locale); /* of 0: only asks */
+    return uselocale(c_locale); /* a locale of 0 only queries */
 }
 
 static int print_named(double v, char *out)

@@ -63,7 +63,7 @@ uint64_t mr_pb_long_varint(mr_pb_reader *r)
     return 0;
 }
 
-/* Called with what was read as a tag; after a failed read that is 0, and the first error stays. */
+/* Reports an invalid tag. After a failed read the tag is 0; then the first error is kept. */
 void mr_pb_bad_tag(mr_pb_reader *r, uint64_t tag)
 {
     if (tag >> 3 == 0 || tag > UINT32_MAX)

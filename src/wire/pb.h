@@ -95,7 +95,7 @@ static inline bool mr_pb_next(mr_pb_reader *r, uint32_t *field, uint32_t *wire)
         return false;
     uint64_t tag = mr_pb_raw_varint(r);
     uint32_t w = tag & 7;
-    /* 0x2F has the bits of the types that may stand here: all but group end, 6 and 7. */
+    /* 0x2F has the bits of the types that may occur here: all but group end, 6 and 7. */
     if (MR_UNLIKELY(tag < 8 || tag > UINT32_MAX || !(0x2F >> w & 1))) {
         mr_pb_bad_tag(r, tag);
         return false;

@@ -67,7 +67,7 @@ int mr_map_entries_compare(const ProtobufCMessage *a, const ProtobufCMessage *b)
 ProtobufCMessage *mr_message_in_arena(mr_arena *a, const ProtobufCMessageDescriptor *d);
 /* Room for n more values of a repeated field, zeroed and already counted; returns the first. */
 void *mr_field_add(mr_arena *a, ProtobufCMessage *m, const mr_field *f, size_t n);
-/* Where the next value goes: a new last one, or the only one.  A oneof forgets its other member. */
+/* The place for the next value: a new last element, or the single value. The other member of a oneof is cleared. */
 void *mr_field_slot(mr_arena *a, ProtobufCMessage *m, const mr_field *f);
 /* The message to fill: for a repeated field a new last element, otherwise the existing message or a new one. */
 ProtobufCMessage *mr_field_message(mr_arena *a, ProtobufCMessage *m, const mr_field *f);

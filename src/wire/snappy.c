@@ -52,8 +52,8 @@ static const char *copy_literal(decoder *d, uint8_t tag)
     return NULL;
 }
 
-/* Copies n bytes from `offset` back, where a copy that overlaps means repetition: what has been
- * repeated doubles what there is to copy from. */
+/* Copies n bytes from `offset` back, where an overlapping copy means repetition: each copy doubles
+ * the length that the next one can copy. */
 static void repeat_bytes(uint8_t *out, size_t offset, size_t n)
 {
     const uint8_t *from = out - offset;

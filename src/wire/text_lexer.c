@@ -67,7 +67,7 @@ static void skip_white(mr_lexer *l)
     }
 }
 
-/* The token's place is set before it is cut, so errors name where it begins. */
+/* The position of a token is set before it is read, so errors name where it begins. */
 static mr_status *bad_token(const mr_lexer *l, const char *why)
 {
     return mr_invalid("%d:%d: %s", l->token.line, l->token.column, why);

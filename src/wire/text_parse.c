@@ -155,7 +155,7 @@ static mr_status *parse_enum(parser *p, const mr_field *f, int32_t *out)
     }
     if (t.kind != MR_TOKEN_INTEGER && !at_symbol(p, '-'))
         return expected_error(p, "the name or number of an enum value");
-    /* Numbers without a name are fine in proto3. */
+    /* proto3 allows numbers without a name. */
     MR_TRY(parse_integer(p, INT32_MAX, true, &number));
     *out = (int32_t)number;
     return NULL;

@@ -68,7 +68,7 @@ static bool is_printable(uint8_t c) { return c >= 0x20 && c < 0x7F; }
 
 static size_t escaped_size(mr_sv bytes)
 {
-    size_t n = 0; /* at most four times bytes.n, which lie in memory: no overflow of 64 bits */
+    size_t n = 0; /* at most four times bytes.n, which fit in memory: 64 bits do not overflow */
     for (size_t i = 0; i < bytes.n; i++) {
         uint8_t c = (uint8_t)bytes.p[i];
         n += short_escape(c) ? 2 : is_printable(c) ? 1 : 4;
