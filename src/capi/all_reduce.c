@@ -8,6 +8,8 @@ static mr_status *check_options(const mr_all_reduce_options *a)
     return NULL;
 }
 
+/* Adds the exchange of the gradients. The caller holds the lock of the graph, adds the update of the variables, and
+ * frees *g. After an error returns NULL; the error is kept in the model. */
 mr_all_reduce *mr_capi_all_reduce_begin(mr_model *m, TF_Output loss, const mr_all_reduce_options *a, mr_nn_gradients *g)
 {
     mr_nn_reduce_options with = {.n_workers = a->num_workers,

@@ -50,6 +50,7 @@ static void set_attrs(api_def *d, const Tensorflow__OpDef *op)
     }
 }
 
+/* Makes an ApiDef from an OpDef. Its strings point into the OpDef. */
 static mr_status *describe_op(const Tensorflow__OpDef *op, api_def **out)
 {
     api_def *d = NULL;
@@ -324,6 +325,7 @@ static void rename_everywhere(api_def *d, const char *from, const char *to)
         d->attr[i]->description = rename_in(a, d->attr[i]->description, from, to);
 }
 
+/* Applies rename_to in all descriptions, once, before the first ApiDef is given out. No text may be put after that. */
 static void rename_all(TF_ApiDefMap *m)
 {
     uint32_t pos = 0;

@@ -16,6 +16,8 @@ struct mr_batch_job {
 
 static mr_status *no_job(void) { return mr_invalid("The batch job is NULL"); }
 
+/* Adds the gradient nodes that driver and workers share. After an error returns NULL; the error is kept in the model.
+ * */
 mr_batch_job *mr_batch_job_new(mr_model *m, TF_Output loss, const TF_Output *inputs, int ninputs)
 {
     if (!m)
@@ -63,6 +65,7 @@ static mr_status *check_session(const mr_batch_job *j, const TF_Session *session
 
 /* ---- the driver ---- */
 
+/* Starts the driver with the current values of the variables in the session. */
 static mr_status *start_driver(mr_batch_job *j, TF_Session *session, const mr_batch_job_options *o)
 {
     mr_mirror_values v = {0};

@@ -212,6 +212,7 @@ static mr_status *read_all_reduce(const mr_barrier_options *b, barrier_plan *p)
     return NULL;
 }
 
+/* Translates options.synchrony into a plan. Without it, the barrier is synchronous and options.aggregate counts. */
 static mr_status *read_synchrony(const mr_barrier_options *b, barrier_plan *p)
 {
     mr_synchrony how = {.together = true};
@@ -288,6 +289,7 @@ static void end_barrier(mr_barrier *b, mr_model *m, mr_node *update)
     b->open = false;
 }
 
+/* After an error returns NULL; the error is kept in the model. */
 mr_barrier *mr_minimize_sync(mr_model *m, TF_Output loss, mr_optimizer optimizer, const mr_barrier_options *options)
 {
     mr_nn_gradients g;
@@ -321,6 +323,8 @@ static mr_status *give_gradients(const mr_nn_gradients *g, mr_barrier_gradient *
     return NULL;
 }
 
+/* The first half: adds the gradients and the barrier. mr_barrier_complete adds the update that the client builds from
+ * the gradients. */
 mr_barrier *mr_barrier_begin(mr_model *m, TF_Output loss, const mr_barrier_options *options, mr_barrier_gradient *gradients, int num_gradients)
 {
     mr_nn_gradients g;

@@ -16,6 +16,8 @@ typedef struct client_run { /* a client's arrays as ours */
     int n_in; /* of `in` that are set */
 } client_run;
 
+/* Checks the tensors of a step and takes references to the input values. drop_run releases them, also after an error.
+ * */
 static mr_status *take_run(client_run *r, const TF_Graph *g, const TF_Output *inputs, TF_Tensor *const *values, int n_in,
                            const TF_Output *outputs, int n_out)
 {
@@ -68,6 +70,7 @@ struct mr_downpour {
 
 static mr_status *no_downpour(void) { return mr_invalid("The Downpour replica is NULL"); }
 
+/* After an error returns NULL; the error is kept in the model. */
 mr_downpour *mr_downpour_new(mr_model *m, TF_Output loss, const mr_downpour_options *options)
 {
     mr_downpour_options o;
@@ -109,6 +112,7 @@ void mr_downpour_start(mr_downpour *d, TF_Session *session, mr_ps *ps, TF_Status
     mr_capi_set_status(status, st);
 }
 
+/* Outputs are NULL after an error. Returns the number of steps so far, or -1. */
 int64_t mr_downpour_train(mr_downpour *d, const TF_Output *inputs, TF_Tensor *const *input_values, int ninputs,
                           const TF_Output *outputs, TF_Tensor **output_values, int noutputs, TF_Status *status)
 {
@@ -247,6 +251,7 @@ struct mr_sandblaster_replica {
 
 static mr_status *no_replica(void) { return mr_invalid("The Sandblaster replica is NULL"); }
 
+/* After an error returns NULL; the error is kept in the model. */
 mr_sandblaster_replica *mr_sandblaster_replica_new(mr_model *m, TF_Output loss, const TF_Output *inputs, int ninputs)
 {
     mr_sandblaster_replica *r = NULL;

@@ -53,6 +53,7 @@ static double as_written(float v)
     return (float)tidy == v ? tidy : d;
 }
 
+/* Fills in the defaults: a fraction of 0.1, one epoch, a clip of 4, and ten minutes for deadlines and waits. */
 static mr_fed_coordinator_options coordinator_options(const mr_federated_options *o)
 {
     int64_t deadline = o->deadline_ms ? o->deadline_ms : TEN_MINUTES_MS, wait = o->wait_ms ? o->wait_ms : TEN_MINUTES_MS;
@@ -111,6 +112,8 @@ static mr_status *take_clients(mr_federated *f, const mr_federated_options *o)
     return NULL;
 }
 
+/* With clients, they are simulated in this process by one session per thread; with an address, a server waits for them.
+ * The last session holds the averaged model. */
 static mr_status *make_federated(mr_federated *f, const mr_federated_options *o)
 {
     mr_fed_weights *weights = NULL;
@@ -221,7 +224,7 @@ static mr_status *run_client(const mr_federated_client_options *o, int64_t *upda
     mr_capi_examples examples = {0};
     mr_status *st = NULL;
     if (!o->work || !o->examples || !o->address || o->deadline_ms < 0 || o->deadline_ms > MOST_MS)
-        return mr_invalid("federated: a client needs work, examples and an address");
+        return mr_invalid("federated: a client needs work, examples, an address and a valid deadline_ms");
     MR_TRY(mr_capi_work_open(o->work, 1, &work));
     MR_GO(mr_capi_examples_take(o->examples, work.learners[0].n_inputs, &examples));
     MR_GO(mr_learner_check_examples(&work.learners[0], &examples.e));

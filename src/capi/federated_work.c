@@ -35,6 +35,7 @@ static mr_node *add_reset(mr_nn *net)
     return reset;
 }
 
+/* Adds for each trainable variable the nodes to read and assign it, and one node that resets all others. */
 static mr_status *open_model(mr_model *m, mr_capi_work *out, mr_node **init, mr_node **reset)
 {
     mr_nn *net = m->net;
@@ -113,6 +114,7 @@ static mr_status *open_learner(mr_capi_work *w, const mr_federated_work *from, i
     return init ? mr_session_run(w->sessions[i]->session, &(mr_run_args){.targets = &init, .n_targets = 1}, NULL, NULL) : NULL;
 }
 
+/* Opens n sessions on one graph, each with a learner. After an error the caller closes out. */
 static mr_status *open_work(const mr_federated_work *w, int n, mr_capi_work *out)
 {
     mr_node *init = mr_capi_node(w->init), *reset = mr_capi_node(w->reset);
@@ -159,6 +161,8 @@ void mr_capi_work_close(mr_capi_work *w)
 
 /* ---- examples ---- */
 
+/* Takes references to the tensors of a client; its rows are borrowed and must stay valid. Without rows, the first
+ * num_rows examples are used, or all if that is 0. */
 mr_status *mr_capi_examples_take(const mr_federated_examples *from, int n_inputs, mr_capi_examples *out)
 {
     mr_federated_examples e;

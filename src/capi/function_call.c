@@ -19,6 +19,7 @@ static mr_mutex mu = {PTHREAD_MUTEX_INITIALIZER};
 static mr_function_hook *the_hook MR_GUARDED_BY(mu);
 static void *the_ctx MR_GUARDED_BY(mu);
 
+/* Passes a call of an op to the hook of the front end, which owns it until mr_function_call_finish. */
 static void hand_over(void *unused, const mr_py_call *c, void (*done)(void *arg, mr_status *st), void *arg)
 {
     (void)unused;

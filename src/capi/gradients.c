@@ -153,6 +153,7 @@ static bool override_dense(const overriding *v, mr_grad *g) MR_NO_TSA
     return handled;
 }
 
+/* Calls the callback without the lock of the graph, because it adds nodes. Gradients that it does not set are none. */
 static bool override_any(const overriding *v, mr_grad *g) MR_NO_TSA
 {
     const mr_gradient nothing = MR_NO_GRAD;
@@ -209,6 +210,7 @@ static mr_status *check_options(const TF_Graph *g, const mr_gradients_options *o
     return NULL;
 }
 
+/* After an error dense and sparse are not set. */
 void mr_gradients(TF_Graph *graph, const TF_Output *ys, int num_ys, const TF_Output *xs, int num_xs,
                   const mr_gradients_options *options, TF_Output *dense, mr_sparse_output *sparse,
                   TF_Status *status)

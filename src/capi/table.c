@@ -45,6 +45,7 @@ typedef struct layer {
     mr_nn_table weights, biases;
 } layer;
 
+/* Reuses the variables of the layer if they exist. False after an error, which is kept in the model. */
 static bool find_layer(mr_model *m, const char *name, mr_out x, int64_t classes, const mr_table_options *options, layer *out)
 {
     choice c;
