@@ -90,6 +90,7 @@ static block *take_spare(mr_arena *a, size_t bytes)
     return taken;
 }
 
+/* Blocks double in size up to MAX_BLOCK, so that a large arena has few of them. */
 static block *new_block(mr_arena *a, size_t bytes)
 {
     if (a->block_bytes == 0) /* a zeroed arena */
@@ -128,6 +129,8 @@ static char *alloc_slow(mr_arena *a, size_t bytes)
     return b->data;
 }
 
+/* The fast path: moves a pointer. Sizes are rounded up to ALIGN, and at least one unit is taken, so that pointers
+ * differ. */
 void *mr_arena_try_alloc(mr_arena *a, size_t bytes)
 {
     size_t padded;

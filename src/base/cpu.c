@@ -94,6 +94,7 @@ static bool lists_cpu(mr_sv controllers)
     return false;
 }
 
+/* The smallest limit over all levels of all lines of /proc/self/cgroup: an empty list of controllers means v2. */
 int mr_cpu_quota(const char *cgroup_root, const char *self_cgroup)
 {
     mr_str text = {0};

@@ -44,6 +44,8 @@ bool mr_long_wait_due(mr_long_wait *w, int64_t now_ns, double *seconds)
     return true;
 }
 
+/* Waits on c, at most until until_ns (0: without limit), and logs when the wait has become long. Like any wait on a
+ * condition, it may return early. False: the time is over. */
 bool mr_long_wait_cond(mr_long_wait *w, mr_cond *c, mr_mutex *mu, int64_t until_ns, const char *fmt, ...)
 {
     double seconds;

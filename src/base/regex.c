@@ -68,6 +68,7 @@ static bool init_threads(threads *t, size_t n, size_t slots)
     return t->at && t->index && t->saved;
 }
 
+/* Room for a match with this many slots, sized by the program. All of it may be refused. */
 static mr_status *new_machine(const mr_regex *re, int slots, machine **out)
 {
     size_t n = (size_t)re->program.code.n, room = (size_t)slots;
@@ -220,6 +221,8 @@ static size_t find_start(const mr_re_program *p, mr_sv s, size_t place)
     return place;
 }
 
+/* Runs all threads over the text. A thread starts at each place until a match is found; with `full`, only at the first.
+ * */
 static bool search_from(const mr_re_program *p, machine *m, mr_sv s, size_t from, bool full)
 {
     bool found = false;

@@ -225,6 +225,7 @@ static int32_t emit_group(compiler *c, const mr_re_node *n, int32_t next)
     return add_inst(c, (mr_re_inst){MR_RE_SAVE, 0, 0, body, 2 * n->index});
 }
 
+/* Returns where the code for the node starts. After the program has become too large (c->full), nothing is emitted. */
 static int32_t emit_node(compiler *c, const mr_re_node *n, int32_t next)
 {
     int32_t at = next;
@@ -252,6 +253,8 @@ static int32_t emit_node(compiler *c, const mr_re_node *n, int32_t next)
 
 /* ---- the first byte of a match ---- */
 
+/* Finds the bytes that a match can begin with, so that a search can skip others. Empty matches and assertions allow any
+ * byte. */
 static void find_first(mr_re_program *p)
 {
     bool *seen = mr_new_array(bool, p->code.n);

@@ -485,6 +485,7 @@ static bool parse_repetition(parser *p, int *min, int *max, bool *lazy)
     return true;
 }
 
+/* The weight is the product of nested counts; it bounds the size of the program. */
 static mr_status *make_repeat(parser *p, mr_re_node *body, int min, int max, bool lazy, mr_sv text,
                               mr_re_node **out)
 {
@@ -525,6 +526,7 @@ static mr_status *parse_repetitions(parser *p, mr_re_node **body)
 
 /* ---- the grammar ---- */
 
+/* Reads an escape outside of brackets: an assertion, \\C, a class or a single character. */
 static mr_status *one_escape(parser *p, mr_re_node **out)
 {
     static const struct {

@@ -16,6 +16,7 @@ static int by_start(const void *a, const void *b)
     return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
+/* Sorts the ranges and merges those that overlap or touch. */
 void mr_re_set_tidy(mr_re_set *s)
 {
     int n = 0;

@@ -319,6 +319,8 @@ mr_status *mr_writer_commit(mr_writer *w)
     return NULL;
 }
 
+/* A temporary file that was not committed is removed. For a file that is appended to, the buffer is written; an error
+ * is ignored here. */
 void mr_writer_free(mr_writer *w)
 {
     if (!w)

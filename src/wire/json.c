@@ -263,6 +263,7 @@ bool mr_json_bool(mr_json *j)
     return false;
 }
 
+/* The recursion is limited by the depth that mr_json_begin allows. */
 void mr_json_skip(mr_json *j)
 {
     mr_str text = {0};

@@ -263,6 +263,7 @@ static mr_status *decoder_status(const decoder *d, const mr_pb_reader *r, const 
     return st;
 }
 
+/* *out is set only on success. */
 mr_status *mr_message_unpack(const ProtobufCMessageDescriptor *descriptor, mr_sv bytes,
                              const char *what, ProtobufCMessage **out)
 {

@@ -66,6 +66,8 @@ static void repeat_bytes(uint8_t *out, size_t offset, size_t n)
     memcpy(out, from, n);
 }
 
+/* A copy of bytes that were already decoded. The tag selects an offset of 1, 2 or 4 bytes; with 1 byte, its upper 3
+ * bits are in the tag. */
 static const char *copy_earlier(decoder *d, uint8_t tag)
 {
     static const int offset_bytes[] = {0, 1, 2, 4};
@@ -96,6 +98,7 @@ static const char *decode_block(decoder *d)
     return d->out == d->out_end ? NULL : "output shorter than its length";
 }
 
+/* The length comes first. It is checked against what the input can expand to before memory is allocated for it. */
 mr_status *mr_snappy_uncompress(mr_sv in, mr_str *out)
 {
     mr_pb_reader r;

@@ -105,6 +105,7 @@ static inline const uint8_t *find_match(const uint8_t *fragment, const uint8_t *
     return NULL;
 }
 
+/* Compresses at most 64 KiB. The table is cleared for each fragment and sized by it, so that small inputs are cheap. */
 static uint8_t *compress_fragment(const uint8_t *fragment, size_t n, uint8_t *out, uint16_t *table)
 {
     int bits = 8;

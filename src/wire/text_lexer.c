@@ -289,6 +289,7 @@ mr_status *mr_token_unescape(const mr_token *t, mr_str *out)
     return NULL;
 }
 
+/* Reads decimal, octal (leading 0) and hexadecimal (0x) numbers; false if the number is malformed or too large. */
 bool mr_token_to_u64(const mr_token *t, uint64_t *out)
 {
     MR_ASSERT(t->kind == MR_TOKEN_INTEGER);
