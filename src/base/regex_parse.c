@@ -526,7 +526,7 @@ static mr_status *parse_repetitions(parser *p, mr_re_node **body)
 
 /* ---- the grammar ---- */
 
-/* Reads an escape outside of brackets: an assertion, \\C, a class or a single character. */
+/* Reads an escape outside of brackets: an assertion, \C, a class or a single character. */
 static mr_status *one_escape(parser *p, mr_re_node **out)
 {
     static const struct {
