@@ -174,7 +174,8 @@ mr_status *mr_source_check_size(const mr_source *s, uint64_t bytes)
 {
     if (bytes <= s->most)
         return NULL;
-    return mr_error(MR_RESOURCE_EXHAUSTED, "read %s: it has more than %llu bytes", s->path, (unsigned long long)s->most);
+    return mr_error(MR_RESOURCE_EXHAUSTED, "read %s: it has more than %llu bytes", s->path,
+                    (unsigned long long)s->most);
 }
 
 /* ---- random access ---- */
