@@ -458,7 +458,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def missing(self, name):
         """When there is no plan: whether that is an error here already."""
         if name.startswith(ROOT + "."):
-            raise ModuleNotFoundError("No module named '%s': millrace has none of that name" % name, name=name)
+            raise ModuleNotFoundError("No module named '%s': millrace does not have this module" % name, name=name)
 
     def find_spec(self, fullname, path=None, target=None):
         plan = self.plan(fullname)

@@ -70,7 +70,7 @@ class Task(Closing):
         all_reduce, as `synchrony` says or the launcher, all of it stays here."""
         from .train import replica_device_setter
         if self.worker < 0:
-            raise ValueError("A model is replicated on workers; this process is none")
+            raise ValueError("A model is replicated on workers, but this process is not a worker")
         if _told(synchrony) == "all_reduce":
             return "/job:%s/task:%d" % (self.job, self.index)
         first = "ps" if self.num_ps else "chief" if self.job == "chief" or self.worker != self.index else "worker"
@@ -108,7 +108,7 @@ class Training(Closing):
                  join_ms=0, deadline_ms=0, chief_ms=0, chief_saves=False, settle_ms=0, exchange_ms=0, bucket_bytes=0,
                  sparse_as_dense=False):
         if not isinstance(task, Task):
-            raise TypeError("A task of a cluster is expected, not %r" % (task,))
+            raise TypeError("Expected a task of a cluster, got %r" % (task,))
         self.graph, self.task, self.synchrony, self._last = loss.graph, task, _told(synchrony), None
         try:
             with self.graph.as_default(), ops.device(task.device(self.synchrony)):
@@ -145,7 +145,7 @@ class Training(Closing):
         feeds, values = session.feeds_of(self.graph, feed_dict) if feed_dict else ([], [])
         wanted = session._Fetches(self.graph, fetches)
         if wanted.targets:
-            raise ValueError("A step fetches tensors; of operations it runs those that they depend on: %s" % wanted.targets)
+            raise ValueError("A step can only fetch tensors (it also runs the operations they depend on), got %s" % wanted.targets)
         wanted.give_back(feeds, values)
         try:
             return wanted, f(feeds, values, wanted.tensors)

@@ -22,7 +22,7 @@ _ALL_REDUCE, _IN_ORDER, _REDUCE_SCATTER, _ALL_GATHER, _BROADCAST, _ALL_TO_ALL = 
 
 def _reduction(how):
     if how not in _REDUCTIONS:
-        raise ValueError("A reduction is one of {}, not {!r}".format(", ".join(_REDUCTIONS), how))
+        raise ValueError("A reduction must be one of {}, got {!r}".format(", ".join(_REDUCTIONS), how))
     return _REDUCTIONS.index(how)
 
 

@@ -40,14 +40,14 @@ def _model(loss, var_list):
     """The graph, and its variables with their gradients."""
     graph = loss.graph
     if loss.shape.ndims is not None and loss.shape.num_elements() not in (1, None):
-        raise ValueError("The loss is one number, not of shape %s" % loss.shape)
+        raise ValueError("The loss must be a scalar, got shape %s" % loss.shape)
     with graph.as_default(), ops.name_scope("distbelief"):
         var_list = list(variables.trainable_variables() if var_list is None else var_list)
         if not var_list:
             raise ValueError("There are no variables to train")
         found = gradients.gradients(loss, var_list)
         if all(g is None for g in found):
-            raise ValueError("The loss depends on none of the variables %s" % [v.name for v in var_list])
+            raise ValueError("The loss does not depend on any of the variables %s" % [v.name for v in var_list])
         return graph, var_list, [adopted.parts(v, g) for v, g in zip(var_list, found)]
 
 
@@ -63,7 +63,7 @@ def _make(kind, graph, *args, **options):
 
 def _core(sess):
     if not isinstance(sess, session.BaseSession):
-        raise TypeError("A session is expected, not %r" % (sess,))
+        raise TypeError("Expected a session, got %r" % (sess,))
     if sess._closed:
         raise RuntimeError("Attempted to use a closed Session.")
     return sess._session
@@ -71,7 +71,7 @@ def _core(sess):
 
 def _client(client):
     if not isinstance(client, ps.Client):
-        raise TypeError("A client of the parameter server is expected, not %r" % (client,))
+        raise TypeError("Expected a client of the parameter server, got %r" % (client,))
     return client._core
 
 
@@ -88,9 +88,9 @@ class Downpour(Closing):
 
     def __init__(self, loss, replica=0, name=None, update="adagrad", rate=0.05, local_rate=0.0, var_list=None, **options):
         if update not in ps.UPDATES:
-            raise ValueError("update is one of {}, not {!r}".format(", ".join(ps.UPDATES), update))
+            raise ValueError("update must be one of {}, got {!r}".format(", ".join(ps.UPDATES), update))
         if update in ("assign", "add", "proximal", "graph"):
-            raise ValueError("Downpour pushes gradients, which %r does not take" % update)
+            raise ValueError("Downpour pushes gradients, which the update %r does not accept" % update)
         self.graph, self.variables, parts = _model(loss, var_list)
         if local_rate > 0:
             parts.append(adopted.parts(adopted.global_step(self.graph), None, False))
@@ -109,11 +109,11 @@ class Downpour(Closing):
     def train(self, fetches=(), feed_dict=None):
         """One step.  The values of fetches, which are tensors, as Session.run has them."""
         if self._session is None:
-            raise RuntimeError("It has not been started")
+            raise RuntimeError("The replica has not been started")
         feeds, values = self._session._feeds(feed_dict) if feed_dict else ([], [])
         wanted = session._Fetches(self.graph, fetches)
         if wanted.targets:
-            raise ValueError("A step fetches tensors; of operations it runs those that they depend on: %s" % wanted.targets)
+            raise ValueError("A step can only fetch tensors (it also runs the operations they depend on), got %s" % wanted.targets)
         wanted.give_back(feeds, values)
         return wanted.results(self._session._call(self._core.train, feeds, values, wanted.tensors))
 
@@ -181,7 +181,7 @@ class SandblasterReplica:
             return portion(i, n), None if weight is None else weight(i, n)
 
         if not callable(portion):
-            raise TypeError("portion is a function, not %r" % (portion,))
+            raise TypeError("portion must be a function, got %r" % (portion,))
         self._core.work(_core(sess), _client(client), coordinator, values, name, int(deadline * 1000))
 
     def cancel(self):

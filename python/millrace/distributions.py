@@ -670,7 +670,7 @@ class Multinomial(Distribution):
 
     def _sample(self, n, seed):
         if self._total.shape.ndims != 0:
-            raise NotImplementedError("Multinomial.sample with different total counts")
+            raise NotImplementedError("Multinomial.sample is not implemented for different total counts")
         classes = array.shape(self._logits)[-1]
         each = math.cast(self._total, dtypes.int32)
         drawn = random.multinomial(array.reshape(self._logits, [-1, classes]), n * each, seed=seed)

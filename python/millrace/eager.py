@@ -26,7 +26,7 @@ def graph_mode():
 
 def eager_mode():
     """Raises NotImplementedError: there is no eager execution."""
-    raise NotImplementedError("eager_mode: Millrace has the graphs and sessions of TensorFlow 1.x only")
+    raise NotImplementedError("eager_mode: Millrace only supports the graphs and sessions of TensorFlow 1.x")
 
 
 def num_gpus():

@@ -100,7 +100,7 @@ def _reading(graph, node):
     for op in handle.consumers():
         if op.type == "ReadVariableOp" and op._control_flow_context is None:
             return op.outputs[0]
-    raise ValueError("There is no operation that reads variable %r" % node.name)
+    raise ValueError("No operation reads variable %r" % node.name)
 
 
 def _types_of_copies(part, frozen):

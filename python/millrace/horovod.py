@@ -49,7 +49,7 @@ class _World:
         me = (task.get("type"), int(task.get("index") or 0))
         places = [(job, i) for job, i, _ in members]
         if me not in places:
-            raise ValueError("TF_CONFIG says that this process is task %s of job '%s', which is none of the workers" % (me[1], me[0]))
+            raise ValueError("TF_CONFIG says that this process is task %s of job '%s', which is not a worker" % (me[1], me[0]))
         self.rank, self.size = places.index(me), len(members)
         hosts = [address.rsplit(":", 1)[0] for _, _, address in members]
         same = [i for i, host in enumerate(hosts) if host == hosts[self.rank]]
@@ -187,7 +187,7 @@ def _as_one_of(t, known):
     if t.dtype.base_dtype in known:
         return t
     if t.dtype.is_complex or not (t.dtype.is_floating or t.dtype.is_integer or t.dtype == dtypes.bool_):
-        raise TypeError("A tensor of %s cannot go from process to process" % t.dtype.name)
+        raise TypeError("A tensor of type %s cannot be sent between processes" % t.dtype.name)
     return math.cast(t, dtypes.float32 if t.dtype.is_floating else dtypes.int64)
 
 
@@ -225,7 +225,7 @@ def allreduce(tensor, average=None, device_dense="", device_sparse="", compressi
     op = op or (Sum if average is False else Average)
     if isinstance(tensor, ops.IndexedSlices):
         if op not in (Average, Sum):
-            raise NotImplementedError("Rows can be averaged and summed, not: %r" % op)
+            raise NotImplementedError("IndexedSlices can only be averaged or summed, not reduced with %r" % op)
         with ops.device(device_sparse):
             values, indices = convert.convert_to_tensor(tensor.values), convert.convert_to_tensor(tensor.indices)
             if size() > 1:
@@ -365,7 +365,7 @@ class DistributedOptimizer(Optimizer):
                  sparse_as_dense=False, backward_passes_per_step=1, op=Average):
         super().__init__(use_locking, name or "Distributed%s" % type(optimizer).__name__)
         if backward_passes_per_step != 1:
-            raise NotImplementedError("backward_passes_per_step is %d; each step is one pass" % backward_passes_per_step)
+            raise NotImplementedError("backward_passes_per_step is %d, but only 1 is supported" % backward_passes_per_step)
         self._optimizer, self._op, self._compression = optimizer, op, compression
         self._device_dense, self._device_sparse, self._sparse_as_dense = device_dense, device_sparse, sparse_as_dense
 

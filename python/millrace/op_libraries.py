@@ -42,4 +42,4 @@ def load_library(library_location):
 
 def load_file_system_library(library_filename):
     """Raises NotImplementedError: file systems cannot be added by libraries."""
-    raise NotImplementedError("tf.load_file_system_library: file systems are not added by libraries")
+    raise NotImplementedError("tf.load_file_system_library: libraries cannot add file systems")

@@ -124,7 +124,7 @@ class Client(Closing):
         `update` is one of UPDATES; options are rate, a, b, epsilon, l1, l2, start, spread, seed, aggregate and graph_slots.  `graph`, a
         GraphDef or its bytes, is an update function of one's own."""
         if update not in UPDATES:
-            raise ValueError("update is one of {}, not {!r}".format(", ".join(UPDATES), update))
+            raise ValueError("update must be one of {}, got {!r}".format(", ".join(UPDATES), update))
         if graph is not None:
             options["graph"] = graph if isinstance(graph, bytes) else graph.SerializeToString()
         number = self._core.table(name, num_keys, width=width, update=UPDATES.index(update), **options)

@@ -145,7 +145,7 @@ def _read(file, n, path, at):
     try:
         data = file.read(n)
     except (zlib.error, EOFError, gzip.BadGzipFile) as e:
-        raise errors.DataLossError(None, None, "%s: cannot be unpacked behind record %d: %s" % (path, at, e)) from None
+        raise errors.DataLossError(None, None, "%s: cannot decompress after record %d: %s" % (path, at, e)) from None
     if data and len(data) < n:
         raise errors.DataLossError(None, None, "truncated record at %d of %s" % (at, path))
     return data

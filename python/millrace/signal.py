@@ -84,7 +84,7 @@ def dct(input, type=2, n=None, axis=-1, norm=None, name=None):  # noqa: A002
             x = array.pad(x, [[0, 0]] * (x.shape.ndims - 1) + [[0, more]]) if more > 0 else x
         size = x.shape.as_list()[-1]
         if size is None:
-            raise NotImplementedError("dct of a dimension of unknown length")
+            raise NotImplementedError("tf.signal.dct needs a dimension of known length")
         return math.tensordot(x, convert.constant(_cosines(size, type, norm)), 1)
 
 
@@ -142,7 +142,7 @@ def frame(signal, frame_length, frame_step, pad_end=False, pad_value=0, axis=-1,
     with ops.name_scope(name, "frame", [signal, frame_length, frame_step]):
         signal = convert.convert_to_tensor(signal)
         if axis not in (-1, signal.shape.ndims - 1 if signal.shape.ndims is not None else -1):
-            raise NotImplementedError("tf.signal.frame along another dimension than the last")
+            raise NotImplementedError("tf.signal.frame is only implemented along the last dimension")
         length = signal.shape.as_list()[-1]
         length = array.shape(signal)[-1] if length is None else length
         if pad_end:
@@ -174,7 +174,7 @@ def overlap_and_add(signal, frame_step, name=None):
         signal = convert.convert_to_tensor(signal)
         frames, length = signal.shape.as_list()[-2:]
         if frames is None or length is None:
-            raise NotImplementedError("overlap_and_add of frames of unknown number or length")
+            raise NotImplementedError("overlap_and_add needs a known number and length of frames")
         at = (np.arange(frames)[:, None] * frame_step + np.arange(length)[None]).reshape(-1)
         total = (frames - 1) * frame_step + length
         flat = array.reshape(signal, [-1, frames * length])

@@ -297,11 +297,11 @@ def expand_dims(sp_input, axis=None, name=None):
     x = as_sparse(sp_input)
     rank = x.shape.ndims
     if rank is None:
-        raise NotImplementedError("tf.sparse.expand_dims of unknown rank")
+        raise NotImplementedError("tf.sparse.expand_dims needs a tensor of known rank")
     at = -1 if axis is None else axis
     at = rank + 1 + at if at < 0 else at
     if not 0 <= at <= rank:
-        raise ValueError("axis %d is not of a tensor of rank %d" % (at, rank))
+        raise ValueError("axis %d is out of range for a tensor of rank %d" % (at, rank))
     with ops.name_scope(name, "expand_dims"):
         column = array.zeros(array.stack([array.shape(x.indices)[0], 1]), dtypes.int64)
         return SparseTensor(array.concat([x.indices[:, :at], column, x.indices[:, at:]], 1), x.values,

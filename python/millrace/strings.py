@@ -37,7 +37,7 @@ to_hash_bucket, to_hash_bucket_fast, to_hash_bucket_strong = (string_to_hash_buc
 
 def _either(value, other):
     if (value is None) == (other is None):
-        raise ValueError("Exactly one of the two names of the argument is to be given")
+        raise ValueError("Exactly one of the two names of the argument must be given")
     return other if value is None else value
 
 
@@ -110,7 +110,7 @@ def reduce_join(inputs, axis=None, keep_dims=None, separator="", name=None, redu
 def string_split(source, sep=None, skip_empty=True, delimiter=" ", result_type="SparseTensor", name=None):
     """The parts of each string of a vector, as a SparseTensor [strings, most parts]."""
     if result_type != "SparseTensor":
-        raise NotImplementedError("string_split with result_type=%r: there are no ragged tensors" % result_type)
+        raise NotImplementedError("string_split with result_type=%r: ragged tensors are not supported" % result_type)
     delimiter = convert.convert_to_tensor(delimiter if sep is None else sep, dtypes.string)
     source = convert.convert_to_tensor(source, dtypes.string)
     return sparse.SparseTensor(*call("StringSplit", name, input=source, delimiter=delimiter, skip_empty=skip_empty))
@@ -119,7 +119,7 @@ def string_split(source, sep=None, skip_empty=True, delimiter=" ", result_type="
 def split(input=None, sep=None, maxsplit=-1, result_type="SparseTensor", source=None, name=None):  # noqa: A002
     """Splits each string as Python's str.split does."""
     if result_type != "SparseTensor":
-        raise NotImplementedError("split with result_type=%r: there are no ragged tensors" % result_type)
+        raise NotImplementedError("split with result_type=%r: ragged tensors are not supported" % result_type)
     source = convert.convert_to_tensor(_either(input, source), dtypes.string)
     if source.shape.ndims == 0:
         source = call("ExpandDims", None, input=source, dim=0)
@@ -134,4 +134,4 @@ def format(template, inputs, placeholder="{}", summarize=3, name=None):  # noqa:
 
 def bytes_split(input, name=None):  # noqa: A002
     """Raises NotImplementedError: there are no ragged tensors."""
-    raise NotImplementedError("tf.strings.bytes_split: there are no ragged tensors")
+    raise NotImplementedError("tf.strings.bytes_split: ragged tensors are not supported")

@@ -170,11 +170,11 @@ class DownpourTest(unittest.TestCase):
             loose = tf.Variable(tf.placeholder_with_default(tf.zeros([2]), None), validate_shape=False, trainable=False)
             for kwargs, message in ((dict(update="add"), "gradients"), (dict(update="nothing"), "one of"),
                                     (dict(replica=-1), "negative"),
-                                    (dict(var_list=[]), "no variables"), (dict(var_list=[whole]), "depends on none"),
+                                    (dict(var_list=[]), "no variables"), (dict(var_list=[whole]), "does not depend on any"),
                                     (dict(n_push=-1), "negative")):
                 with self.assertRaisesRegex(ValueError, message):
                     tf.distbelief.Downpour(line.loss, **kwargs)
-            with self.assertRaisesRegex(ValueError, "one number"):
+            with self.assertRaisesRegex(ValueError, "must be a scalar"):
                 tf.distbelief.Downpour(line.w * 2.0)
             with self.assertRaisesRegex(ValueError, "shape must be known"):
                 tf.distbelief.Downpour(line.loss + tf.reduce_sum(tf.reshape(loose, [-1])), var_list=[line.w, loose])

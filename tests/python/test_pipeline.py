@@ -179,13 +179,13 @@ class RefusalTest(unittest.TestCase):
 
     def test_what_cannot_be(self):
         self.refuse("0 stages", stages=[])
-        self.refuse("2 stages on 1 devices", devices=[CPU])
-        self.refuse("0 micro-batches", micro_batches=0)
-        self.refuse("order is one of", order="by chance")
-        self.refuse("gave no result", stages=[lambda x, parts: None, last])
+        self.refuse("2 stages and 1 devices", devices=[CPU])
+        self.refuse("micro_batches must be at least 1", micro_batches=0)
+        self.refuse("order must be one of", order="by chance")
+        self.refuse("returned None", stages=[lambda x, parts: None, last])
         self.refuse("a scalar", stages=layers(2)[:1] * 2)
-        self.refuse("depends on none", stages=[lambda x, parts: x, lambda x, parts: tf.reduce_sum(x)])
-        self.refuse("variables of its own", stages=[lambda x, parts: x * tf.Variable(1.0), last])
+        self.refuse("does not depend on any", stages=[lambda x, parts: x, lambda x, parts: tf.reduce_sum(x)])
+        self.refuse("created new variables", stages=[lambda x, parts: x * tf.Variable(1.0), last])
         self.refuse("already exists", stages=[lambda x, parts: tf.layers.dense(x, 3)] * 2 + [last], devices=[CPU] * 3)  # without names
 
     def test_predictions_that_cannot_be(self):

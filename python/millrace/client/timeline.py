@@ -29,7 +29,7 @@ class Timeline:
     def analyze_step_stats(self, show_dataflow=True, show_memory=True, op_time="schedule"):
         """op_time says what is shown as an operation's time: "schedule" and "all" all of it, "gpu" its kernel's alone."""
         if op_time not in ("schedule", "gpu", "all"):
-            raise ValueError("op_time is schedule, gpu or all, not %r" % (op_time,))
+            raise ValueError("op_time must be schedule, gpu or all, got %r" % (op_time,))
         self._events = []
         made = {}  # name of an operation -> where its arrow begins
         ends = []  # (inputs, where their arrows end)

@@ -171,8 +171,7 @@ class _CudnnRNN(base.Layer):
     @property
     def saveable(self):
         """Raises NotImplementedError: the parameters are plain variables, which a Saver saves."""
-        raise NotImplementedError("tf.contrib.cudnn_rnn: saveable: parameters are plain variables here, which a Saver saves by "
-                                  "itself")
+        raise NotImplementedError("tf.contrib.cudnn_rnn: saveable is not needed: a Saver saves the parameters, which are plain variables")
 
 
 class CudnnLSTM(_CudnnRNN):
@@ -209,8 +208,7 @@ class RNNParamsSaveable:
 
     def __init__(self, opaque_params, num_layers, num_units, input_size, input_mode=CUDNN_INPUT_LINEAR_MODE,
                  direction=CUDNN_RNN_UNIDIRECTION, scope=None, name="cudnn_rnn_saveable"):
-        raise NotImplementedError("tf.contrib.cudnn_rnn.RNNParamsSaveable: parameters are plain variables here, and are saved "
-                                  "as such")
+        raise NotImplementedError("tf.contrib.cudnn_rnn.RNNParamsSaveable is not needed: a Saver saves the parameters, which are plain variables")
 
 
 CudnnLSTMSaveable = CudnnGRUSaveable = CudnnRNNTanhSaveable = CudnnRNNReluSaveable = RNNParamsSaveable

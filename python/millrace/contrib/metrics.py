@@ -29,7 +29,7 @@ def _streaming(name, of):
             raise TypeError("%s() got multiple values for argument %r" % (name, twice.pop()))
         given.update(kwargs)
         if "labels" in order and "labels" not in given:
-            raise TypeError("%s() misses the argument 'labels'" % name)
+            raise TypeError("%s() is missing the argument 'labels'" % name)
         return of(**given)
     f.__name__ = f.__qualname__ = name
     f.__doc__ = of.__doc__

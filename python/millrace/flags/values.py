@@ -191,7 +191,7 @@ class FlagValues:
                     raise IllegalFlagValueError("--flagfile with no argument")
                 path, i = words[i], i + 1
             if depth > 20:
-                raise CantOpenFlagFileError("The files of --flagfile name each other: %s" % path)
+                raise CantOpenFlagFileError("The files of --flagfile include each other: %s" % path)
             out += self._with_files(_lines_of(path), gnu, depth + 1)
         return out
 

@@ -212,7 +212,7 @@ def _shaped(array, shape, verify):
     if array.size > n:
         raise ValueError("Too many elements provided. Needed at most %d, but received %d" % (n, array.size))
     if array.size == 0:
-        raise ValueError("There are no elements to fill a shape %s with" % dims)
+        raise ValueError("An empty list of values cannot fill shape %s" % dims)
     flat = np.full(n, array.flat[array.size - 1], dtype=array.dtype)
     flat[:array.size] = array.ravel()
     return flat.reshape(dims)

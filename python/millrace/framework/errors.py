@@ -62,21 +62,21 @@ def _error_class(name, code, doc):
 
 
 CancelledError = _error_class("CancelledError", CANCELLED, "The step was cancelled.")
-UnknownError = _error_class("UnknownError", UNKNOWN, "An error of an unknown kind.")
+UnknownError = _error_class("UnknownError", UNKNOWN, "An unknown error.")
 InvalidArgumentError = _error_class("InvalidArgumentError", INVALID_ARGUMENT,
                                     "An operation got an argument or input that is not valid.")
-DeadlineExceededError = _error_class("DeadlineExceededError", DEADLINE_EXCEEDED, "A step did not end in its time.")
+DeadlineExceededError = _error_class("DeadlineExceededError", DEADLINE_EXCEEDED, "A step did not end before its deadline.")
 NotFoundError = _error_class("NotFoundError", NOT_FOUND, "A file, a variable or something else does not exist.")
-AlreadyExistsError = _error_class("AlreadyExistsError", ALREADY_EXISTS, "Something to be made exists already.")
+AlreadyExistsError = _error_class("AlreadyExistsError", ALREADY_EXISTS, "The object to be created already exists.")
 PermissionDeniedError = _error_class("PermissionDeniedError", PERMISSION_DENIED, "The caller may not do this.")
-ResourceExhaustedError = _error_class("ResourceExhaustedError", RESOURCE_EXHAUSTED, "Memory or another resource is used up.")
+ResourceExhaustedError = _error_class("ResourceExhaustedError", RESOURCE_EXHAUSTED, "Memory or another resource is exhausted.")
 FailedPreconditionError = _error_class("FailedPreconditionError", FAILED_PRECONDITION,
                                        "The state of the system does not allow it; a variable may not be initialized.")
-AbortedError = _error_class("AbortedError", ABORTED, "The step was given up, usually because of another one.")
-OutOfRangeError = _error_class("OutOfRangeError", OUT_OF_RANGE, "The input is at its end.")
+AbortedError = _error_class("AbortedError", ABORTED, "The step was aborted, usually because of another step.")
+OutOfRangeError = _error_class("OutOfRangeError", OUT_OF_RANGE, "The input is exhausted.")
 UnimplementedError = _error_class("UnimplementedError", UNIMPLEMENTED,
                                   "The operation is not implemented for these inputs.")
-InternalError = _error_class("InternalError", INTERNAL, "A fault in the library itself.")
+InternalError = _error_class("InternalError", INTERNAL, "An internal error of the library.")
 UnavailableError = _error_class("UnavailableError", UNAVAILABLE, "A task cannot be reached.")
 DataLossError = _error_class("DataLossError", DATA_LOSS, "A file is damaged.")
 UnauthenticatedError = _error_class("UnauthenticatedError", UNAUTHENTICATED, "The caller could not be authenticated.")

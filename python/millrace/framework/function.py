@@ -64,7 +64,7 @@ class FunctionGraph(ops.Graph):
         while graph is not None and graph is not tensor.graph:
             graph = graph._outer
         if graph is None:
-            raise ValueError("%s is of a graph that the function is not part of." % tensor)
+            raise ValueError("%s belongs to a graph that does not contain the function." % tensor)
         return self._outer.capture(tensor)
 
     def _argument(self, name, dtype, shape):
@@ -341,4 +341,4 @@ class Declare:
         self._outputs = [dtypes.as_dtype(t) for _, t in outputs]
 
     def __call__(self, *inputs, **kwargs):
-        raise NotImplementedError("A call of function %r before it is defined" % self._name)
+        raise NotImplementedError("Function %r is called before it is defined" % self._name)

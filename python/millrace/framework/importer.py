@@ -94,7 +94,7 @@ def _mapping(graph, input_map):
         if graph._control_flow_context is not None and value.graph is graph:
             value = graph._control_flow_context.add_value(value)
         if value.graph is not graph:
-            raise ValueError("input_map[%r] must be of the graph that is imported into" % key)
+            raise ValueError("input_map[%r] must belong to the graph that is imported into" % key)
         out.append((name, max(index, 0), value))
     return out
 

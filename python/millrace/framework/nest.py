@@ -131,7 +131,7 @@ def _compare(a, b, check_types, composites):
     composite = composites and (is_composite(a) or is_composite(b))
     if composite and is_composite(a) and is_composite(b):
         if type(a) is not type(b) or len(a._composite_parts()[0]) != len(b._composite_parts()[0]):
-            raise ValueError("%s and %s are of different kinds" % (a, b))
+            raise ValueError("%s and %s have different types" % (a, b))
         return
     if composite or is_sequence(a) != is_sequence(b):
         raise ValueError("Substructure \"%s\" is a sequence, while substructure \"%s\" is not" %

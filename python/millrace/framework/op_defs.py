@@ -504,7 +504,7 @@ def _make_function(op_type):
             kwargs[key] = value
         missing = [k for k in parameters if k in p.required and k not in kwargs]
         if missing:
-            raise TypeError("%s() misses the arguments: %s" % (f.__name__, ", ".join(missing)))
+            raise TypeError("%s() is missing the arguments: %s" % (f.__name__, ", ".join(missing)))
         return call(op_type, name, **kwargs)
 
     f.__name__ = f.__qualname__ = snake_case(op_type)
@@ -612,7 +612,7 @@ class _Functions:
             setattr(self, name, f)
             return f
         if op_type is None:
-            raise AttributeError("There is no op for %r" % name)
+            raise AttributeError("No op is known for %r" % name)
         f = function_for(op_type)
         setattr(self, name, f)
         return f

@@ -41,7 +41,7 @@ def _in_order(given, names, what):
     if isinstance(given, dict):
         missing = [n for n in names if n not in given]
         if missing:
-            raise KeyError("The %s have no %s; the model has %s" % (what, missing[0], ", ".join(names)))
+            raise KeyError("The %s do not contain %s; the model has %s" % (what, missing[0], ", ".join(names)))
         return [given[n] for n in names]
     return list(given) if isinstance(given, (list, tuple)) else [given]
 

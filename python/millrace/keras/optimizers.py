@@ -220,7 +220,7 @@ class Optimizer:
         for k, v in numbers.items():
             numbers[k] = v if isinstance(v, bool) else tf.cast(v, var.dtype.base_dtype)
         if not resource:  # its slots are resources; what is left is to do it with operations
-            raise NotImplementedError("Optimizers of Keras change resource variables only: %s is none; tf.train's change it" %
+            raise NotImplementedError("Keras optimizers only update resource variables, and %s is not one; use an optimizer of tf.train" %
                                       var.name)
         out = op_defs.call("ResourceApply" + kind, None, var=_handle(var), grad=grad, use_locking=True, **made, **numbers)
         return out

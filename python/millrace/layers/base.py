@@ -136,7 +136,7 @@ class BaseLayer:
 
     def _get_weight(self, name, **how):
         """Makes a variable."""
-        raise NotImplementedError("%s makes no variables" % type(self).__name__)
+        raise NotImplementedError("%s does not create variables" % type(self).__name__)
 
     def _called(self, inputs, outputs, args, kwargs):
         """Told of each call."""
@@ -418,7 +418,7 @@ def _as_tensor(x):
 def _session():
     session = ops.get_default_session()
     if session is None:
-        raise ValueError("The values of weights are of a session, and there is no default one")
+        raise ValueError("The values of weights belong to a session, but there is no default session")
     return session
 
 

@@ -90,7 +90,7 @@ def _swapped(x, axis):
 def _softmax(logits, op_type, axis, name):
     logits = convert.convert_to_tensor(logits)
     if logits.shape.ndims == 0:
-        raise ValueError("%s is not for a scalar" % op_type)
+        raise ValueError("%s does not accept a scalar" % op_type)
     if axis == -1 or logits.shape.ndims is not None and axis == logits.shape.ndims - 1:
         return op_defs.call(op_type, name, logits=logits)
     with ops.name_scope(name, op_type, [logits]):

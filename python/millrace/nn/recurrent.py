@@ -162,7 +162,7 @@ def _loop(cell, inputs, state, parallel_iterations, swap_memory, sequence_length
             new_state = _kept_all(over, state, new_state)
         output = nest.flatten(output)
         if len(output) != len(arrays):
-            raise ValueError("The cell made %d outputs, its output_size has %d" % (len(output), len(arrays)))
+            raise ValueError("The cell returned %d outputs, but its output_size has %d" % (len(output), len(arrays)))
         return time + 1, tuple(a.write(time, o) for a, o in zip(arrays, output)), new_state
 
     _, out_arrays, final = control_flow.while_loop(

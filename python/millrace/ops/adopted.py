@@ -23,5 +23,5 @@ def global_step(graph):
     from ..train import get_or_create_global_step
     step = get_or_create_global_step(graph)
     if step.dtype.base_dtype != dtypes.int64 or step.op.name != "global_step":
-        raise ValueError("The global step is to be an int64 named global_step, not %s" % (step,))
+        raise ValueError("The global step must be an int64 variable named global_step, got %s" % (step,))
     return step

@@ -804,7 +804,7 @@ def _order(values, axis, descending):
     values = convert.convert_to_tensor(values)
     n = values._rank()
     if n is None:
-        raise NotImplementedError("Sorting a tensor of unknown rank")
+        raise NotImplementedError("Sorting needs a tensor of known rank")
     axis = place_of(axis, n)
     perm = [i for i in range(n) if i != axis] + [axis]
     moved = transpose(values, perm) if axis != n - 1 else values
@@ -857,7 +857,7 @@ def repeat(input, repeats, axis=None, name=None):  # noqa: A002
         if axis is None:
             x, axis = reshape(x, [-1]), 0
         if x._rank() is None:
-            raise NotImplementedError("tf.repeat along an axis of a tensor of unknown rank")
+            raise NotImplementedError("tf.repeat along an axis needs a tensor of known rank")
         axis = place_of(axis, x._rank())
         n = shape(x)[axis]
         repeats = convert.convert_to_tensor(repeats, dtypes.int32)

@@ -305,7 +305,7 @@ def _case_pairs(given):
         if not callable(pair[1]):
             raise TypeError("fn for pred %s must be callable." % (pair[0],))
     if not given:
-        raise ValueError("There is nothing to choose from: pred_fn_pairs is empty")
+        raise ValueError("pred_fn_pairs must not be empty")
     return given
 
 

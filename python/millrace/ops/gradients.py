@@ -88,7 +88,7 @@ def _seeds(ys, grad_ys):
         if g is None and t.is_complex:
             raise TypeError("Gradients of complex tensors must set grad_ys (y.dtype = %r)" % t)
         if g is None and not (t.is_floating or t.is_integer or t in (dtypes.resource, dtypes.variant)):
-            raise TypeError("Gradients of tensors of type %s are not there: %s" % (t.name, y.name))
+            raise TypeError("Gradients of tensors of type %s are not supported: %s" % (t.name, y.name))
     if all(g is None for g in grad_ys):
         return None
     return [_seed(y, g, i) for i, (y, g) in enumerate(zip(ys, grad_ys))]

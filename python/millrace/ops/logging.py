@@ -73,7 +73,7 @@ def _stream_name(stream):
     if isinstance(stream, str):
         if stream.startswith("file://"):
             return stream
-        raise ValueError("A file to print to is given as \"file://\" and its path, not %r" % stream)
+        raise ValueError("A file to print to must be given as \"file://\" and its path, got %r" % stream)
     import logging
     named = {id(sys.stdout): "stdout", id(sys.stderr): "stderr"}
     if id(stream) in named:

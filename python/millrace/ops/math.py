@@ -749,7 +749,7 @@ def _squeezed(axes, out):
 def _spectral_norm(x, axes, keep):
     n = x._rank()
     if n is None:
-        raise NotImplementedError("tf.norm(ord=2) of matrices of unknown rank")
+        raise NotImplementedError("tf.norm(ord=2) needs tensors of known rank")
     axes = [a % n for a in axes]
     perm = [i for i in builtin_range(n) if i not in axes] + axes
     s = svd(op_defs.call("Transpose", None, x=x, perm=perm), compute_uv=False)
@@ -789,7 +789,7 @@ def tensordot(a, b, axes, name=None):
         a, b = convert.convert_to_tensor(a, name="a"), convert.convert_to_tensor(b, name="b")
         ra, rb = a._rank(), b._rank()
         if ra is None or rb is None:
-            raise NotImplementedError("tf.tensordot of tensors of unknown rank")
+            raise NotImplementedError("tf.tensordot needs tensors of known rank")
         a_axes, b_axes = _contracted(axes, ra, rb)
         a_free = [i for i in builtin_range(ra) if i not in a_axes]
         b_free = [i for i in builtin_range(rb) if i not in b_axes]

@@ -101,7 +101,7 @@ class PartitionedVariable:
 
 def _conversion(v, dtype=None, name=None, as_ref=False):
     if as_ref:
-        raise ValueError("PartitionedVariable has no reference: %s" % v.name)
+        raise ValueError("A PartitionedVariable cannot be used as a reference: %s" % v.name)
     checked_dtype(v, dtype)
     return v.as_tensor()
 

@@ -59,7 +59,7 @@ def fixed_size_partitioner(num_shards, axis=0):
 def _partitioned_shape(shape):
     shape = shapes.as_shape(shape)
     if not shape.is_fully_defined():
-        raise ValueError("The shape of a variable in parts must be known: %s" % shape)
+        raise ValueError("The shape of a partitioned variable must be known: %s" % shape)
     return shape
 
 

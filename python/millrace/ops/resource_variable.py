@@ -106,7 +106,7 @@ class ResourceVariable(Variable):
         return self._graph_element
 
     def _ref(self):
-        raise NotImplementedError("A ResourceVariable has no reference: %s" % self.name)
+        raise NotImplementedError("A ResourceVariable cannot be used as a reference: %s" % self.name)
 
     def is_initialized(self, name=None):
         return raw.var_is_initialized_op(self._handle, name=name)

@@ -289,7 +289,7 @@ def _slices(full_shape, partitions):
     axis = next((i for i, p in enumerate(partitions) if p > 1), 0)
     n = partitions[axis]
     if n > max(full_shape[axis], 1):
-        raise ValueError("A dimension of %d cannot be cut into %d parts" % (full_shape[axis], n))
+        raise ValueError("A dimension of size %d cannot be split into %d parts" % (full_shape[axis], n))
     size, excess = divmod(full_shape[axis], n)
     at = 0
     for i in range(n):

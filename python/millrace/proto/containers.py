@@ -165,7 +165,7 @@ class RepeatedMessage(Container, Sequence):
         return self._items[index]
 
     def __setitem__(self, index, value):
-        raise TypeError("Lists of messages have no assignment: use add(), or CopyFrom() of an item")
+        raise TypeError("Items of a list of messages cannot be assigned: use add(), or CopyFrom() of an item")
 
     def __delitem__(self, index):
         del self._items[index]
@@ -332,7 +332,7 @@ class MessageMap(_Map):
     get_or_create = __getitem__
 
     def __setitem__(self, key, value):
-        raise ValueError("Maps of messages have no assignment: use map[key].CopyFrom(value)")
+        raise ValueError("Values of a map of messages cannot be assigned: use map[key].CopyFrom(value)")
 
     def MergeFrom(self, other):
         """Takes the other's messages, in place of those with the same keys."""

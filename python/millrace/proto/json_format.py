@@ -132,7 +132,7 @@ class _Parser:
             message.value = self.scalar(message.DESCRIPTOR.fields_by_name["value"], plain)
             return
         if not isinstance(plain, dict):
-            raise ParseError("%s wants a dict, not %.100r" % (full_name, plain))
+            raise ParseError("%s expects a dict, got %.100r" % (full_name, plain))
         if full_name == "google.protobuf.Any":
             self.any(plain, message, level)
             return

@@ -135,7 +135,7 @@ class Message(installed.Message, metaclass=MessageType):
 
     def __init__(self, **fields):
         if self.DESCRIPTOR is None:
-            raise TypeError("Message is the base of messages, not one itself")
+            raise TypeError("Message is the base class of messages and cannot be instantiated")
         self._start(None, {}, 0)
         by_name = self.DESCRIPTOR.fields_by_name
         for name, value in fields.items():
@@ -493,7 +493,7 @@ def _parts(field, value):
 
 def _to_bytes(serialized):
     if isinstance(serialized, str):
-        raise TypeError("Parsing wants bytes, but got a str")
+        raise TypeError("Parsing expects bytes, but got a str")
     return memoryview(serialized).tobytes()
 
 

@@ -80,7 +80,7 @@ def skip(data, i, n, key):
             groups.append(key + 1)
         elif wire == END_GROUP:
             if not groups or groups.pop() != key:
-                raise DecodeError("Error parsing message: the end of a group that has no begin")
+                raise DecodeError("Error parsing message: a group ends that did not begin")
         else:
             i = _skip_value(data, i, n, wire)
         if not groups:

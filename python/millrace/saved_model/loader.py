@@ -107,7 +107,7 @@ def _init_op(meta, import_scope):
         if key in meta.collection_def:
             names = meta.collection_def[key].node_list.value
             if len(names) != 1:
-                raise RuntimeError("Expected exactly one SavedModel init op under %s, there are %d" % (key, len(names)))
+                raise RuntimeError("Expected exactly one SavedModel init op under %s, found %d" % (key, len(names)))
             return ops.get_default_graph().as_graph_element(ops.prepend_name_scope(names[0], import_scope))
     return None
 

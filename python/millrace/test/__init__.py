@@ -493,7 +493,7 @@ def assert_equal_graph_def(actual, expected, checkpoint_v2=False, hash_table_sha
             raise TypeError("Expected a GraphDef, got %s" % type(g).__name__)
     a, b = ({n.name: _without_lots(n, checkpoint_v2, hash_table_shared_name) for n in g.node} for g in (actual, expected))
     if set(a) != set(b):
-        raise AssertionError("Nodes that only one has: %s" % ", ".join(sorted(set(a) ^ set(b))))
+        raise AssertionError("Nodes that only one of the graphs has: %s" % ", ".join(sorted(set(a) ^ set(b))))
     for name in sorted(a):
         if a[name] != b[name]:
             raise AssertionError("Node %s differs:\n%s\n%s" % (name, a[name], b[name]))

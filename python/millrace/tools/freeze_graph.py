@@ -62,7 +62,7 @@ def freeze_graph_with_def_protos(input_graph_def, input_saver_def, input_checkpo
                                  input_saved_model_dir=None, saved_model_tags=None, checkpoint_version=2):
     """The frozen GraphDef; it is written to output_graph if that is given.  Checkpoints of both versions are read."""
     if checkpoint_version not in (1, 2):
-        raise ValueError("checkpoint_version is 1 or 2, not %r" % (checkpoint_version,))
+        raise ValueError("checkpoint_version must be 1 or 2, got %r" % (checkpoint_version,))
     if not _names(output_node_names):
         raise ValueError("You need to supply the name of a node to --output_node_names.")
     with ops.Graph().as_default() as graph, Session(graph=graph) as sess:

@@ -30,6 +30,6 @@ def parse_numpy_printoption(kv_str):
     key, found, value = kv_str.partition("=")
     options = np.get_printoptions()
     if not found or key not in options:
-        raise ValueError("'%s' is no option of numpy's printing" % kv_str)
+        raise ValueError("'%s' is not a print option of numpy" % kv_str)
     kind = type(options[key])
     np.set_printoptions(**{key: value in ("True", "true", "1") if kind is bool else kind(value)})

@@ -87,7 +87,7 @@ def _text(x):
     if isinstance(x, bytes):
         return x.decode()
     if not isinstance(x, str):
-        raise TypeError("Names of jobs and addresses of tasks are strings: %r" % (x,))
+        raise TypeError("Names of jobs and addresses of tasks must be strings: %r" % (x,))
     return x
 
 

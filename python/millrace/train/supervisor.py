@@ -299,4 +299,4 @@ def basic_train_loop(supervisor, train_step_fn, args=None, kwargs=None, master="
             return
         except errors.AbortedError:  # a task was restarted: again, with a new session
             waited += 1
-            logging.info("The session was aborted; it is made anew (%d)", waited)
+            logging.info("The session was aborted; creating a new one (%d)", waited)

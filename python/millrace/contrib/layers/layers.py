@@ -639,7 +639,7 @@ def spatial_softmax(features, temperature=None, name=None, variables_collections
         features = convert.convert_to_tensor(features)
         dims = features.shape.as_list()
         if None in dims[1:]:
-            raise NotImplementedError("spatial_softmax of images whose size is not known")
+            raise NotImplementedError("spatial_softmax needs images of known size")
         _check_format(data_format, ("NHWC", "NCHW"))
         height, width, channels = dims[1:] if data_format == "NHWC" else (dims[2], dims[3], dims[1])
         if temperature is None:

@@ -147,7 +147,7 @@ class HParams:
             kind, is_list = self._hparam_types[key]
             if default is not None:
                 if is_list != isinstance(default, list):
-                    raise ValueError("The default of hparam '%s' is of another kind: %r" % (key, default))
+                    raise ValueError("The value of hparam '%s' does not have the type of its default %r" % (key, default))
                 for value in default if is_list else [default]:
                     _cast(key, kind, value)
             return getattr(self, key)

@@ -11,7 +11,7 @@ class _Arrays(pickle.Unpickler):
     def find_class(self, module, name):
         if module.split(".")[0] == "numpy" and name in ("_reconstruct", "ndarray", "dtype", "scalar", "_frombuffer"):
             return super().find_class(module, name)
-        raise pickle.UnpicklingError("A file of CIFAR has no %s.%s" % (module, name))
+        raise pickle.UnpicklingError("A CIFAR file does not contain %s.%s" % (module, name))
 
 
 def load_batch(path, label_key="labels"):

@@ -102,7 +102,7 @@ class Layer(BaseLayer):
         self._constructor_kwargs.pop("input_dim", None)
         self._dynamic = dynamic
         if dynamic:
-            raise NotImplementedError("Layers with dynamic=True are run eagerly, which a graph cannot do")
+            raise NotImplementedError("Layers with dynamic=True need eager execution, which is not supported")
         if shape is not None:
             self._batch_input_shape = self._constructor_kwargs["batch_input_shape"] = shape
         self._activity_regularizer = regularizers.get(self._activity_regularizer)

@@ -90,7 +90,7 @@ def to_network(cls, config, custom_objects=None):
                 blocked.add(id(layer))
                 left.append((layer, i, call))
         if len(left) == len(waiting):
-            raise ValueError("The calls of the configuration have no order: %s" % [x[0].name for x in left])
+            raise ValueError("The calls of the configuration depend on each other in a cycle: %s" % [x[0].name for x in left])
         waiting = left
     inputs = [tensor_at(p) for p in config["input_layers"]]
     outputs = [tensor_at(p) for p in config["output_layers"]]
@@ -108,7 +108,7 @@ def clone(model, input_tensors=None, clone_function=None):
     from .network import Input, InputLayer
     make = clone_function or (lambda layer: type(layer).from_config(layer.get_config()))
     if not model._is_graph_network:
-        raise ValueError("A model that is a class of its own cannot be cloned")
+        raise ValueError("A subclassed model cannot be cloned")
     fresh = {layer: make(layer) for layer in model._model_layers if not isinstance(layer, InputLayer)}
     given = nest.flatten(input_tensors) if input_tensors is not None else [
         Input(batch_shape=tuple(t.shape.as_list()), dtype=t.dtype.base_dtype.name, name=name)

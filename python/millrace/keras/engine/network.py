@@ -330,7 +330,7 @@ class Network(Layer):
 
     def get_config(self):
         if not self._is_graph_network:
-            raise NotImplementedError("A model that is a class of its own has no configuration: override get_config")
+            raise NotImplementedError("A subclassed model has no configuration: override get_config")
         from . import config
         return config.of_network(self)
 

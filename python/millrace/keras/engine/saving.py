@@ -95,7 +95,7 @@ def _ask_before(path, overwrite):
     if not overwrite and os.path.exists(path):
         answer = input("[WARNING] %s already exists - overwrite? [y/n]" % path).strip().lower()
         if answer != "y":
-            raise FileExistsError("%s exists and is not to be overwritten" % path)
+            raise FileExistsError("%s exists and overwrite is False" % path)
 
 
 def _write(model, prefix, entries):

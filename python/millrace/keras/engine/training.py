@@ -285,7 +285,7 @@ class Model(Network):
         fed = [o for o in self._trained if o.is_fed]
         names = [o.name for o in fed]
         if y is None and names:
-            raise ValueError("The model expects targets for its outputs %s, and none were given" % names)
+            raise ValueError("The model expects targets for its outputs %s, but none were given" % names)
         if isinstance(y, (list, tuple)) and len(fed) < len(self.output_names) == len(y):
             y = [v for n, v in zip(self.output_names, y) if n in names]
         targets = [o.fit_target(t) for o, t in zip(fed, data.as_list(y, names, "target"))]
@@ -420,7 +420,7 @@ class Model(Network):
         inputs, targets, _ = self._standardize(x, y)
         at = int(len(inputs[0]) * (1.0 - part))
         if at == 0 or at == len(inputs[0]):
-            raise ValueError("validation_split=%s leaves nothing to train or to validate with" % part)
+            raise ValueError("validation_split=%s leaves no data for training or for validation" % part)
         single = lambda arrays: arrays[0] if len(arrays) == 1 else arrays
         names = [o.name for o in self._trained if o.is_fed]
         weights = data.sample_weights(sample_weight, names)

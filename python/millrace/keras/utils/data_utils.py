@@ -45,10 +45,10 @@ def get_file(fname, origin, untar=False, md5_hash=None, file_hash=None, cache_su
     path = os.path.join(folder, fname + ".tar.gz" if untar else fname)
     wanted = file_hash or md5_hash
     if not os.path.exists(path):
-        raise FileNotFoundError("%s is not there, and millrace does not fetch files: put what is at %s into that place" %
+        raise FileNotFoundError("%s does not exist, and millrace does not download files: download it from %s to that path" %
                                 (path, origin))
     if wanted and not _hash_fits(path, wanted, "md5" if file_hash is None else hash_algorithm):
-        raise ValueError("%s is not the file that was asked for: its hash differs from %s" % (path, wanted))
+        raise ValueError("%s is not the requested file: its hash differs from %s" % (path, wanted))
     if untar or extract:
         _extract(path, folder, archive_format)
     return os.path.join(folder, fname) if untar else path
@@ -62,7 +62,7 @@ def _extract(path, folder, archive_format):
         archive_format or ())
     unknown = set(formats) - {"tar", "zip"}
     if unknown:
-        raise ValueError("archive_format is auto, tar, zip or None, not %s" % sorted(unknown))
+        raise ValueError("archive_format must be auto, tar, zip or None, got %s" % sorted(unknown))
     if "tar" in formats and tarfile.is_tarfile(path):
         with tarfile.open(path) as archive:
             archive.extractall(folder, filter="data") if hasattr(tarfile, "data_filter") else archive.extractall(folder)

@@ -15,5 +15,5 @@ def load_dataset(name, size="small", test_with_fake_data=False):
     if name not in DATASETS:
         raise ValueError("Name of dataset is not found: %s. Known are: %s" % (name, ", ".join(sorted(DATASETS))))
     if size != "small" or test_with_fake_data:
-        raise NotImplementedError("load_dataset of another size, or of fake data")
+        raise NotImplementedError("load_dataset does not support other sizes or fake data")
     return DATASETS[name]()

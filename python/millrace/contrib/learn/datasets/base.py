@@ -25,7 +25,7 @@ def load_csv_with_header(filename, target_dtype, features_dtype, target_column=-
         n_samples, n_features = (int(x) for x in next(rows)[:2])
         table = _split(rows, target_dtype, features_dtype, target_column)
     if table.data.shape != (n_samples, n_features):
-        raise ValueError("%s: the first row speaks of %d x %d features, there are %s" %
+        raise ValueError("%s: the header promises %d x %d features, but the file has %s" %
                          (filename, n_samples, n_features, " x ".join(str(d) for d in table.data.shape)))
     return Dataset(data=table.data.astype(features_dtype), target=table.target)
 
