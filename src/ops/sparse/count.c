@@ -1,16 +1,16 @@
-/* ops/sparse/count.c -- how often values stand in each row: SparseBincount, RaggedBincount (dense
- * results), and DenseCountSparseOutput, SparseCountSparseOutput, RaggedCountSparseOutput (sparse
+/* ops/sparse/count.c -- counts how often each value occurs in each row: SparseBincount, RaggedBincount
+ * (dense results), and DenseCountSparseOutput, SparseCountSparseOutput, RaggedCountSparseOutput (sparse
  * results). */
 #include "base/memory.h"
 #include "ops/sparse/sparse.h"
 #include "run/scratch.h"
 
-/* Values dealt out to rows: dense, sparse and ragged inputs come to this. */
+/* Values by row, the common form of dense, sparse and ragged inputs. */
 typedef struct counted {
-    const mr_tensor *values, *weights; /* weights: of as many elements, or none */
+    const mr_tensor *values, *weights; /* weights: one per value, or none */
     int64_t n, rows;
-    bool one;     /* there are no rows, only values: results have a dimension less */
-    int64_t *row; /* of each value; NULL: all in row 0, or value i in row i / per_row */
+    bool one;     /* the input has no rows, only values: results have one dimension less */
+    int64_t *row; /* row of each value; NULL: all in row 0, or value i in row i / per_row */
     int64_t per_row;
 } counted;
 
@@ -88,9 +88,9 @@ static mr_status *read_ragged(const mr_run *r, const mr_tensor *splits, const mr
     return NULL;
 }
 
-/* ---- adding up ---- */
+/* ---- counting ---- */
 
-/* Result `at` counts value i: one more, or its weight more, or simply 1. */
+/* Counts value i at result `at`: adds 1 or its weight, or sets it to 1 for binary output. */
 #define COUNT(E, name, number, S, C, ADD)                                                             \
     static void count_##name(mr_tensor *out, int64_t at, const counted *c, int64_t i, bool binary)    \
     {                                                                                                 \
@@ -240,7 +240,7 @@ static mr_status *limits_init(mr_make *m, void *p)
     return mr_node_get_bool(m->node, "binary_output", &l->binary);
 }
 
-/* The values below maxlength, as keys [row, value]; which[k] is the value behind key k. */
+/* Collects the values below maxlength as keys [row, value]; which[k] is the index of the value of key k. */
 static mr_status *collect_keys(const mr_run *r, const counted *c, const limits *l, int64_t **keys,
                                int64_t **which, int64_t *n, int64_t *top)
 {
@@ -263,7 +263,7 @@ static mr_status *collect_keys(const mr_run *r, const counted *c, const limits *
     return NULL;
 }
 
-/* Keys in order; equal ones become one entry of the result. */
+/* Sorts the keys and writes one entry of the result for each group of equal keys. */
 static mr_status *write_counts(mr_run *r, const counted *c, const limits *l, const mr_sparse *k,
                                const int64_t *which, const int64_t *order)
 {

@@ -1,9 +1,9 @@
 /* ops/sparse/cross.c -- crosses of features: SparseCross, SparseCrossV2, SparseCrossHashed,
  * RaggedCross.
  *
- * Every input is a column with some features in each row of a batch.  A cross takes one feature of
- * every column; all combinations are given, the last column changing fastest.  It is written as the
- * features joined by a separator, or as the chain of their fingerprints: integers count as their
+ * Every input is a column with some features in each row of a batch.  A cross combines one feature of
+ * every column; the result has all combinations, with the last column varying fastest.  A cross is
+ * written as the features joined by a separator, or as a chain of their fingerprints; an integer is its
  * own fingerprint. */
 #include <stdio.h>
 
@@ -16,8 +16,8 @@
 
 typedef struct column {
     const mr_tensor *values; /* int64 or string */
-    int64_t width;           /* a dense column: features of each row; else -1 */
-    int64_t *starts;         /* else: features of row b are starts[b] .. starts[b + 1] */
+    int64_t width;           /* dense column: features per row; otherwise -1 */
+    int64_t *starts;         /* otherwise: the features of row b are starts[b] .. starts[b + 1] */
 } column;
 
 typedef struct crossing {
@@ -27,7 +27,7 @@ typedef struct crossing {
     int64_t batch;
     /* How a cross is written. */
     bool hashed,
-        seeded; /* as a number; the chain starts with hash_key, or with the first fingerprint */
+        seeded; /* hashed: as a number; seeded: the chain starts with hash_key, not with the first fingerprint */
     bool strong;          /* fingerprints are keyed with `salt` */
     uint64_t hash_key, salt[2];
     int64_t num_buckets;
@@ -55,7 +55,7 @@ static mr_status *dense_column(crossing *c, const mr_tensor *t)
     return NULL;
 }
 
-/* Elements stand row by row. */
+/* Reads a sparse column, whose elements must be sorted by row. */
 static mr_status *sparse_column(crossing *c, const mr_tensor *indices, const mr_tensor *values,
                                 const mr_tensor *shape)
 {
@@ -128,7 +128,7 @@ static int64_t n_features(const column *c, int64_t b)
 
 static uint64_t shift_mix(uint64_t v) { return v ^ v >> 47; }
 
-/* TensorFlow's way to chain two fingerprints. */
+/* Combines two fingerprints as TensorFlow does. */
 static uint64_t chain_fingerprints(uint64_t a, uint64_t b)
 {
     static const uint64_t mul = 0xc6a4a7935bd1e995u;
@@ -180,7 +180,7 @@ static bool text_cross(const crossing *c, const int64_t *at, mr_str *out)
 
 /* ---- all crosses ---- */
 
-/* counts[b]: crosses of row b. */
+/* Counts the crosses: counts[b] is their number in row b. */
 static mr_status *count_crosses(const crossing *c, int64_t *counts, int64_t *total, int64_t *most)
 {
     *total = *most = 0;
@@ -196,7 +196,7 @@ static mr_status *count_crosses(const crossing *c, int64_t *counts, int64_t *tot
     return NULL;
 }
 
-/* Cross number i of row b: its digits, the last column's the lowest. */
+/* The features of cross i of row b: the digits of i, where the last column is the lowest digit. */
 static void features_of(const crossing *c, int64_t b, int64_t i, int64_t *at)
 {
     for (int k = c->n - 1; k >= 0; k--) {
@@ -387,7 +387,7 @@ static mr_status *cross_shape(mr_infer *c)
 #define CROSS_TYPES "sparse_types: list({int64, string}) >= 0; dense_types: list({int64, string}) >= 0"
 #define ONE_SPARSE "([[0, 0], [0, 1], [1, 0]]), (string[\"a\", \"b\", \"c\"]), ([2, 2]), (string[[\"x\"], [\"y\"]])"
 #define CROSSED "[[0, 0], [0, 1], [1, 0]]"
-/* As in TensorFlow's own tests, whose numbers these are. */
+/* These numbers are from TensorFlow's own tests. */
 #define THREE "(), (), (), (string[[\"batch1-FC1-F1\"]], string[[\"batch1-FC2-F1\"]], string[[\"batch1-FC3-F1\"]])"
 
 MR_OP(SparseCross,
@@ -448,7 +448,7 @@ MR_OP(SparseCrossHashed,
 
 typedef struct ragged_state {
     int n_ragged, n_sparse, n_dense;
-    char *order; /* one of R, S, D a column */
+    char *order; /* R, S or D for each column */
     int64_t num_buckets, hash_key;
     bool hashed;
 } ragged_state;

@@ -1,4 +1,4 @@
-/* ops/sparse/csr.c -- sparse matrices by rows: making, reading, joining. */
+/* ops/sparse/csr.c -- sparse matrices in CSR form: creating, reading, adding. */
 #include "ops/sparse/csr.h"
 
 #include "base/memory.h"
@@ -178,7 +178,7 @@ typedef struct operand {
     mr_c128 *values, by;
 } operand;
 
-/* Both rows side by side. */
+/* Adds one row of a and b by merging their entries. */
 static mr_status *add_row(mr_csr_builder *out, const operand *a, const operand *b, int64_t k,
                           int64_t i)
 {

@@ -1,9 +1,9 @@
 /* ops/sparse/csr_cholesky.c -- SparseMatrixOrderingAMD, SparseMatrixSparseCholesky.
  *
- * The ordering is one of minimum degree on the quotient graph: what was eliminated becomes an
- * element that stands for the clique of its neighbours, and elements reached through it are
- * absorbed, so no fill is ever written down.  Degrees are upper bounds, as in Amestoy, Davis and
- * Duff's AMD.  The factorization goes row by row (up-looking), along the elimination tree. */
+ * The ordering is a minimum degree ordering on the quotient graph: an eliminated node becomes an element
+ * that represents the clique of its neighbours, and elements adjacent to it are absorbed, so fill is
+ * never stored.  Degrees are upper bounds, as in AMD (Amestoy, Davis and Duff).  The factorization goes
+ * row by row (up-looking), along the elimination tree. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -18,18 +18,18 @@ typedef struct list {
     int64_t n;
 } list;
 
-/* A node's slot holds its neighbours that are left, then the elements it belongs to; together they
- * never grow. */
+/* A node's slot holds its remaining neighbours, then the elements it belongs to; their total number never
+ * grows. */
 typedef struct quotient {
     int64_t n;
-    int32_t *room; /* of all slots */
+    int32_t *room; /* the memory of all slots */
     list *near, *elements;
-    list *members; /* of the element of an eliminated node; p NULL: none, or absorbed */
+    list *members; /* the members of an eliminated node's element; p is NULL if there is none, or it is absorbed */
     int64_t *degree;
-    int64_t *mark; /* last stamp */
+    int64_t *mark; /* the last stamp that each node got */
     int64_t stamp;
     bool *gone;
-    int64_t *heap, heap_n; /* pairs of degree and node, stale ones among them */
+    int64_t *heap, heap_n; /* pairs of degree and node, some of them stale */
     int64_t heap_cap;
 } quotient;
 
@@ -96,7 +96,7 @@ static int64_t heap_pop(quotient *q)
     }
 }
 
-/* Takes node i into the list being made, once. */
+/* Adds node i to the list, unless it is eliminated or already in it. */
 static void take_node(quotient *q, list *out, int32_t i)
 {
     if (q->gone[i] || q->mark[i] == q->stamp)
@@ -105,7 +105,7 @@ static void take_node(quotient *q, list *out, int32_t i)
     out->p[out->n++] = i;
 }
 
-/* The neighbours of p: its own and those of its elements, which are absorbed. */
+/* Collects the neighbours of p: its own and the members of its elements, which it absorbs. */
 static mr_status *gather_neighbours(quotient *q, int64_t p, list *out)
 {
     int64_t most = q->near[p].n;
@@ -128,8 +128,8 @@ static mr_status *gather_neighbours(quotient *q, int64_t p, list *out)
     return NULL;
 }
 
-/* Node i, a member of the new element p: neighbours inside it and elements that were absorbed are
- * dropped. */
+/* Updates node i, a member of the new element p: drops its neighbours that are in p, and elements that were
+ * absorbed. */
 static void update_member(quotient *q, int64_t i, int64_t p)
 {
     list *near = &q->near[i], *elements = &q->elements[i];
@@ -163,8 +163,8 @@ static mr_status *eliminate_node(quotient *q, int64_t p)
     return NULL;
 }
 
-/* Neighbours of each row: columns of its entries and of those above and below, the diagonal left
- * out. */
+/* Collects the neighbours of each row from the entries on both sides of the diagonal, without the
+ * diagonal. */
 static mr_status *quotient_init(quotient *q, const mr_csr *m, int64_t b)
 {
     size_t n = (size_t)m->rows + 1;
@@ -187,7 +187,7 @@ static mr_status *quotient_init(quotient *q, const mr_csr *m, int64_t b)
             q->near[mr_csr_col(m, k)].n++;
         }
     for (int64_t i = 0; i < m->rows;
-         i++) { /* one place more than neighbours: the first element of a node without any */
+         i++) { /* one place more than neighbours, for the first element of a node without any */
         q->near[i].p = q->room + at;
         at += q->near[i].n + 1;
         q->near[i].n = 0;
@@ -201,7 +201,7 @@ static mr_status *quotient_init(quotient *q, const mr_csr *m, int64_t b)
     return NULL;
 }
 
-/* Each neighbour once, and not the node itself. */
+/* Removes repeated neighbours and the node itself. */
 static void clean_neighbours(quotient *q, int64_t i)
 {
     list *near = &q->near[i];
@@ -231,7 +231,7 @@ static mr_status *order_one(const mr_csr *m, int64_t b, int32_t *out)
     while (n < q.n) {
         int64_t degree = q.heap[0], p = heap_pop(&q);
         if (q.gone[p] || q.degree[p] != degree)
-            continue; /* its degree changed since */
+            continue; /* stale: its degree has changed */
         out[n++] = (int32_t)p;
         MR_GO(eliminate_node(&q, p));
     }
@@ -272,8 +272,8 @@ MR_OP(SparseMatrixOrderingAMD,
 typedef struct factor {
     int64_t n;
     const int32_t *order;
-    int64_t *place;     /* of an old row in the new order */
-    int64_t *row_begin; /* of the permuted matrix's lower half: entries by row */
+    int64_t *place;     /* position of an old row in the new order */
+    int64_t *row_begin; /* entries of the permuted matrix's lower half, by row */
     int32_t *col;
     mr_c128 *value;
     int64_t *parent, *mark;
@@ -282,7 +282,7 @@ typedef struct factor {
     int32_t *l_row; /* L by columns */
     mr_c128 *l_value;
     double *diagonal;
-    int64_t *pattern; /* of the row at hand */
+    int64_t *pattern; /* columns of the current row */
     mr_c128 *x;
 } factor;
 
@@ -318,11 +318,11 @@ static mr_status *read_order(factor *f)
     return NULL;
 }
 
-/* The lower half of the matrix, permuted: entry (i, k) goes to (place[i], place[k]), conjugated to
- * below the diagonal. */
+/* Permutes the lower half of the matrix: entry (i, k) goes to (place[i], place[k]), or conjugated to the
+ * transposed place if that is above the diagonal. */
 static void permute_matrix(factor *f, const mr_csr *m, const mr_c128 *values, int64_t b)
 {
-    int64_t *count = f->col_end; /* not in use yet */
+    int64_t *count = f->col_end; /* col_end is not used yet */
     memset(f->row_begin, 0, (size_t)(f->n + 1) * sizeof(int64_t));
     for (int pass = 0; pass < 2; pass++) {
         for (int64_t i = 0; i < f->n; i++)
@@ -350,7 +350,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Columns of row k of L: from the row's entries up the elimination tree. */
+/* The columns of row k of L: the row's entries and their ancestors in the elimination tree. */
 static int64_t row_pattern(factor *f, int64_t k)
 {
     int64_t n = 0;
@@ -364,8 +364,8 @@ static int64_t row_pattern(factor *f, int64_t k)
     return n;
 }
 
-/* The tree (a column's parent is the first row below it that has an entry in L) and the sizes of
- * L's columns. */
+/* Computes the elimination tree (a column's parent is the first row below it that has an entry in L) and
+ * the sizes of L's columns. */
 static mr_status *analyse_columns(factor *f, int64_t *entries)
 {
     *entries = 0;
@@ -396,7 +396,7 @@ static mr_status *analyse_columns(factor *f, int64_t *entries)
     return NULL;
 }
 
-/* Row k of L into the builder; false where the matrix is not positive definite. */
+/* Computes row k of L and adds it to the builder; *ok is false if the matrix is not positive definite. */
 static mr_status *factor_row(factor *f, int64_t k, mr_csr_builder *out, bool *ok)
 {
     int64_t n = row_pattern(f, k);

@@ -1,4 +1,4 @@
-/* ops/sparse/csr_convert.c -- sparse matrices made and looked at: SparseTensorToCSRSparseMatrix,
+/* ops/sparse/csr_convert.c -- conversions to and from sparse matrices: SparseTensorToCSRSparseMatrix,
  * DenseToCSRSparseMatrix, SparseMatrixZeros; CSRSparseMatrixToSparseTensor, CSRSparseMatrixToDense,
  * CSRSparseMatrixComponents, SparseMatrixNNZ. */
 #include "base/memory.h"
@@ -16,9 +16,9 @@ static mr_status *variant_scalar(mr_infer *c)
     return NULL;
 }
 
-/* ---- making ---- */
+/* ---- to CSR ---- */
 
-/* A matrix with these indices, in order and within bounds; its values are not set. */
+/* Creates a matrix with these indices, which must be in order and within bounds; its values are not set. */
 static mr_status *from_indices(mr_run *r, const mr_sparse *s, mr_dtype type, mr_csr **out)
 {
     if (s->rank != 2 && s->rank != 3)
@@ -31,7 +31,7 @@ static mr_status *from_indices(mr_run *r, const mr_sparse *s, mr_dtype type, mr_
                       s->dims[lead + 1], s->n, out));
     int32_t *batches = (*out)->batch_ptrs->data, *ptrs = (*out)->row_ptrs->data,
             *cols = (*out)->col_inds->data;
-    for (int64_t i = 0; i < s->n; i++) { /* counted first, then added up */
+    for (int64_t i = 0; i < s->n; i++) { /* count the entries first; the running sums follow */
         const int64_t *at = mr_sparse_at(s, i);
         int64_t b = lead ? at[0] : 0;
         batches[b + 1]++;
@@ -168,7 +168,7 @@ MR_OP(SparseMatrixZeros,
     .examples = MR_EXAMPLES("[2, 3] -> shape()", "[2, 3, 4] -> shape()", "[2] -> !INVALID_ARGUMENT must have rank 2 or 3",
                             "[-1, 2] -> !INVALID_ARGUMENT"));
 
-/* ---- looking at ---- */
+/* ---- from CSR ---- */
 
 static void entry_index(const mr_csr *m, int64_t b, int64_t row, int64_t k, int64_t *out)
 {

@@ -1,6 +1,6 @@
 /* ops/sparse/csr_math.c -- arithmetic on sparse matrices: SparseMatrixTranspose, Add, Mul, MatMul,
- * SparseMatMul, Softmax and its gradient.  Sums are made in complex128, which holds the values of
- * every type. */
+ * SparseMatMul, Softmax and its gradient.  Sums are computed in complex128, which can represent the values
+ * of every type. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -18,13 +18,13 @@ static mr_status *variant_scalar(mr_infer *c)
     return NULL;
 }
 
-/* The type attr, read once. */
+/* Reads the attr `type` once. */
 static mr_status *type_init(mr_make *m, void *state)
 {
     return mr_node_get_type(m->node, "type", state);
 }
 
-/* A matrix with entries where a has them, their values unset. */
+/* Creates a matrix with the same entries as a; their values are not set. */
 static mr_status *copy_pattern(const mr_csr *a, mr_allocator *alloc, mr_csr **out)
 {
     MR_TRY(mr_csr_new(alloc, a->type, a->rank, a->batch, a->rows, a->cols, a->nnz, out));
@@ -37,8 +37,7 @@ static mr_status *copy_pattern(const mr_csr *a, mr_allocator *alloc, mr_csr **ou
 
 /* ---- transposing ---- */
 
-/* Entries are counted by column, then dealt out: within a row of the result columns rise, as rows
- * did before. */
+/* A counting sort by column: within a row of the result, columns increase, because rows increased before. */
 static mr_status *transpose_csr(const mr_csr *a, bool conjugate, mr_allocator *alloc, mr_csr **out)
 {
     MR_TRY(mr_csr_new(alloc, a->type, a->rank, a->batch, a->cols, a->rows, a->nnz, out));
@@ -152,7 +151,7 @@ static mr_status *add_shape(mr_infer *c)
     return NULL;
 }
 
-/* v, which has entries elsewhere too, with those of the pattern only. */
+/* Removes the entries of v that are not in the pattern. */
 static mr_out prune_to_pattern(mr_grad *g, mr_out v, mr_out pattern, mr_attr type)
 {
     mr_out indices =
@@ -184,7 +183,7 @@ MR_OP(SparseMatrixAdd,
 
 /* ---- multiplying elements ---- */
 
-/* By a scalar, or each matrix of a batch by a number [batch, 1, 1]. */
+/* Multiplies by a scalar, or each matrix of a batch by one of the numbers [batch, 1, 1]. */
 static mr_status *run_mul(mr_run *r)
 {
     const mr_tensor *by = mr_in(r, 1);
@@ -230,7 +229,7 @@ MR_OP(SparseMatrixMul,
 
 /* ---- products ---- */
 
-typedef struct ops_of {  /* what is done to the operands and the result */
+typedef struct ops_of {  /* how the operands and the result are changed */
     bool ta, tb, ca, cb; /* transposed, conjugated */
     bool t_out, c_out;
     mr_dtype type;
@@ -388,8 +387,8 @@ static mr_out with_op(mr_grad *g, mr_out v, bool transposed, bool conjugated)
     return transposed ? swap_dims(g, v) : v;
 }
 
-/* With C = A' B' of the operands as they enter: dA' = dC B'^H at the entries of A, dB' = A'^H dC.
- */
+/* With C = A' B', where A' and B' are the operands after transposing: dA' = dC B'^H at the entries of A, and
+ * dB' = A'^H dC. */
 static void matmul_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -435,7 +434,7 @@ MR_OP(SparseMatrixMatMul,
 
 /* ---- sparse times sparse ---- */
 
-/* Rows of b are added up in a dense row; which columns it has is listed, then sorted. */
+/* Rows of b are added in a dense row; the columns that it has are listed and sorted afterwards. */
 typedef struct row_sum {
     mr_c128 *sums;
     bool *there;
@@ -562,8 +561,8 @@ static mr_out csr_product(mr_grad *g, mr_out a, mr_out b, bool ta, bool tb, mr_a
         b);
 }
 
-/* As above, all sparse.  The adjoint of an operand that enters as it is, transposed or adjoint is
- * its adjoint, its conjugate (the transpose of the adjoint), or itself. */
+/* As above, but all matrices are sparse.  For an operand that is used unchanged, transposed or adjoint, the
+ * adjoint is its adjoint, its conjugate (the transpose of the adjoint), or the operand itself. */
 static void sparse_matmul_backward(mr_grad *g)
 {
     ops_of o = {0};
@@ -644,7 +643,7 @@ MR_OP(SparseMatrixSoftmax,
     .state_bytes = sizeof(mr_dtype), .init = type_init,
     .examples = MR_EXAMPLES(MATRIX("a", "[3, 4, 5]") ": a -> shape()"));
 
-/* y (dy - sum of y dy over the row), at the entries of y; dy may have others. */
+/* y (dy - sum of y dy over the row), at the entries of y; dy may have other entries. */
 static void softmax_grad_row(const mr_csr *y, const mr_csr *d, const mr_c128 *dv, mr_c128 *v,
                              int64_t b, int64_t i)
 {

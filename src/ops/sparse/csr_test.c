@@ -1,4 +1,4 @@
-/* ops/sparse/csr_test.c -- sparse matrices, held against dense ones: values and gradients that pass through variants. */
+/* ops/sparse/csr_test.c -- compares sparse matrices with dense ones: values, and gradients through variants. */
 #include <complex.h>
 
 #include "base/memory.h"
@@ -52,7 +52,7 @@ static void check_close(const mr_tensor *a, const mr_tensor *b)
 
 enum { N = 4 };
 
-/* Every third entry or so is there. */
+/* About every third entry is present. */
 static mr_out matrix(rig *t, int seed, mr_out *indices)
 {
     int64_t at[2 * N * N];
@@ -108,7 +108,7 @@ static void check_same(rig *t, mr_out y, mr_out y_dense, const mr_out *xs, int n
         check_close(value(t, a[i].dense), value(t, b[i].dense));
 }
 
-/* op: 0 as it is, 1 transposed, 2 adjoint. */
+/* op: 0 unchanged, 1 transposed, 2 adjoint. */
 static mr_out with_op(rig *t, mr_out v, int op)
 {
     mr_out perm = mr_const_vec_i32(&t->s, 2, (int32_t[]){1, 0});
@@ -181,7 +181,7 @@ MR_TEST(csr_sums_and_transposes_and_their_gradients)
     rig_deinit(&t);
 }
 
-/* L L^H is the matrix with rows and columns in the order given; NULL: that of minimum degree. */
+/* Checks that L L^H is the matrix with rows and columns in the given order; NULL: the minimum degree order. */
 static void check_cholesky(const int32_t *given)
 {
     rig t;
@@ -214,7 +214,7 @@ MR_TEST(csr_cholesky_gives_back_the_permuted_matrix)
     check_cholesky(NULL);
 }
 
-/* A star: the middle has the highest degree and comes when one other is left; every node comes
+/* A star: the middle has the highest degree, so it comes only when one other node is left; every node comes
  * once. */
 MR_TEST(csr_ordering_takes_leaves_before_the_middle_of_a_star)
 {

@@ -1,8 +1,8 @@
-/* ops/sparse/fill_empty_rows.c -- rows without elements get a default one: SparseFillEmptyRows,
+/* ops/sparse/fill_empty_rows.c -- adds a default element to rows without elements: SparseFillEmptyRows,
  * RaggedFillEmptyRows, and their gradients.
  *
- * Elements are dealt out by row (a counting sort), so rows may come in any order; within a row the
- * order stays. */
+ * Elements are sorted by row with a counting sort, so rows may be in any order; within a row the order
+ * does not change. */
 #include "base/memory.h"
 #include "ops/array/add_run.h"
 #include "ops/array/index.h"
@@ -10,13 +10,13 @@
 #include "ops/sparse/sparse.h"
 #include "run/scratch.h"
 
-/* ---- dealing out ---- */
+/* ---- sorting by row ---- */
 
 typedef struct filling {
-    int64_t n, rows, width; /* elements; rows; numbers that an index has, the row being the first */
+    int64_t n, rows, width; /* elements; rows; numbers per index, of which the row is the first */
     const int64_t *at;      /* n indices of `width` numbers */
     const mr_tensor *values, *rest;
-    int64_t *next; /* by row: where its next element goes */
+    int64_t *next; /* by row: the position of its next element */
     int64_t total; /* elements of the result */
 } filling;
 
@@ -35,7 +35,7 @@ static mr_status *check_filling(const filling *f, const char *name)
     return NULL;
 }
 
-/* Output 2 flags rows without elements; next[row] becomes where its elements begin. */
+/* Sets output 2, which flags rows without elements, and next[row] to the position of the row's first element. */
 static mr_status *count_rows(mr_run *r, filling *f)
 {
     mr_tensor *empty;
@@ -53,8 +53,7 @@ static mr_status *count_rows(mr_run *r, filling *f)
     return NULL;
 }
 
-/* Outputs 0 (indices of this many numbers), 1 and 3: elements at their places, defaults where a row
- * has none. */
+/* Fills outputs 0 (indices), 1 and 3: the elements sorted by row, and defaults for rows that have none. */
 static mr_status *fill_outputs(mr_run *r, filling *f, mr_tensor *indices)
 {
     const mr_tensor *empty = r->out[2].t;
@@ -183,7 +182,7 @@ MR_OP(RaggedFillEmptyRows,
         "shape(0), shape(0), 1, \"a\" -> [0], [\"a\"], [true], shape(0)",
         "[2], [1], 2, 9 -> !INVALID_ARGUMENT value_rowids(i) is invalid", "[0], [1], -1, 9 -> !INVALID_ARGUMENT nrows must not be negative"));
 
-/* ---- backward: elements get the gradient of where they went, the default that of all other places
+/* ---- backward: each element gets the gradient of its new position, the default that of all other positions
  * ---- */
 
 static mr_status *check_map(const mr_tensor *map, const mr_tensor *grad)

@@ -1,4 +1,4 @@
-/* ops/sparse/parts.c -- sparse tensors cut by their first dimension, and put together along a new one. */
+/* ops/sparse/parts.c -- splits sparse tensors along their first dimension, and stacks them along a new one. */
 #include "ops/sparse/parts.h"
 
 #include "base/memory.h"
@@ -34,7 +34,7 @@ mr_status *mr_sparse_part_check(const mr_sparse_part *p, mr_dtype type, int64_t 
     return mr_sparse_of(p->indices, p->values, p->shape, "", &s);
 }
 
-/* ---- cutting ---- */
+/* ---- splitting ---- */
 
 static mr_status *cut_one(mr_run *r, const mr_sparse *s, int64_t begin, int64_t n,
                           mr_sparse_part *out)
@@ -77,7 +77,7 @@ mr_status *mr_sparse_cut(mr_run *r, const mr_sparse *s,
     return NULL;
 }
 
-/* ---- putting together ---- */
+/* ---- stacking ---- */
 
 static mr_status *stacked_shape(const mr_sparse_part *parts, int64_t n, int lead_rank,
                                 const int64_t *lead, mr_shape *out)

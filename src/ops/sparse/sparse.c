@@ -1,4 +1,4 @@
-/* ops/sparse/sparse.c -- sparse tensors as ops get them: reading, checking, sorting, giving. */
+/* ops/sparse/sparse.c -- sparse tensors as inputs and outputs of ops: reading, checking, sorting, writing. */
 #include "ops/sparse/sparse.h"
 
 #include "base/memory.h"
@@ -42,7 +42,7 @@ mr_status *mr_sparse_read(const mr_run *r, int first, const char *what, mr_spars
 
 /* ---- checks ---- */
 
-/* "[1,2]"; long ones are cut. */
+/* An index as text, "[1,2]"; long ones are truncated. */
 #define ROW_TEXT(p, rank) MR_SHAPE_TEXT((int)MR_MIN(rank, MR_MAX_RANK), p)
 
 static bool in_bounds(const mr_sparse *s, const int64_t *at)

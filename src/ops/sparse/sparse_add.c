@@ -1,8 +1,8 @@
-/* ops/sparse/sparse_add.c -- two sparse tensors joined element by element: SparseAdd and its
- * gradient, SparseSparseMaximum, SparseSparseMinimum.
+/* ops/sparse/sparse_add.c -- combines two sparse tensors element by element: SparseAdd and its gradient,
+ * SparseSparseMaximum, SparseSparseMinimum.
  *
- * Both are walked side by side in row-major order, as a merge does.  Elements that stand in one
- * only meet a zero.  Indices are only compared and copied, so those beyond the dense shape do no harm. */
+ * Both are merged in row-major order.  An element that is in only one of them is combined with zero.
+ * Indices are only compared and copied, so those beyond the dense shape do no harm. */
 #include "base/memory.h"
 #include "ops/sparse/sparse.h"
 #include "ops/state/update.h"
@@ -11,7 +11,7 @@
 /* ---- the merge ---- */
 
 typedef struct meeting {
-    int64_t a, b; /* the elements of a place; -1: none */
+    int64_t a, b; /* the elements at this index; -1: none */
 } meeting;
 
 static mr_status *ranks_differ(const mr_sparse *a, const mr_sparse *b)
@@ -37,7 +37,7 @@ static mr_status *check_pair(const mr_sparse *a, const mr_sparse *b)
     return NULL;
 }
 
-/* All places of either, in order. */
+/* Merges the indices of both, in order. */
 static mr_status *merge_places(const mr_run *r, const mr_sparse *a, const mr_sparse *b, meeting **out,
                                int64_t *n)
 {
@@ -67,7 +67,7 @@ static void write_indices(const mr_sparse *a, const mr_sparse *b, const meeting 
                (size_t)a->rank * sizeof *out);
 }
 
-/* out[i] = a OP b, a missing one being what is in `zero` (NULL: the other stands alone). */
+/* out[i] = a OP b; a missing element counts as *zero (if zero is NULL, the result is the other element). */
 static void join_values(mr_update_kind kind, const mr_sparse *a, const mr_sparse *b,
                         const meeting *m, int64_t n, const void *zero, mr_tensor *out)
 {
@@ -85,7 +85,7 @@ static void join_values(mr_update_kind kind, const mr_sparse *a, const mr_sparse
 
 /* ---- SparseAdd ---- */
 
-/* Absolute values in a type that holds those of every other. */
+/* The absolute value in a type that can represent those of every other type. */
 static long double absolute_value(mr_dtype t, const void *p)
 {
 #define REAL_CASE(E, name, number, S, C, ...) \
@@ -99,7 +99,7 @@ static long double absolute_value(mr_dtype t, const void *p)
     }
 }
 
-/* Signed: a negative threshold keeps everything. */
+/* The threshold with its sign: a negative one keeps everything. */
 static long double threshold_of(const mr_tensor *t)
 {
 #define THRESH_CASE(E, name, number, S, C, ...) \
@@ -111,7 +111,7 @@ static long double threshold_of(const mr_tensor *t)
 }
 
 /* Drops sums of two elements that are below the threshold; a threshold of zero drops only NaN.  An element that is in
- * one operand only is no sum and stays, however small it is. */
+ * only one operand is not a sum and stays, however small it is. */
 static int64_t keep_large(meeting *m, mr_tensor *sums, int64_t n, long double threshold)
 {
     mr_dtype t = (mr_dtype)sums->dtype;
@@ -198,7 +198,7 @@ MR_OP(SparseAdd,
 
 /* ---- its gradient ---- */
 
-/* out[i] is the gradient of the sum's element at the same place, zero where there is none. */
+/* Sets output o: element i is the gradient of the sum's element at the same index, or zero if there is none. */
 static mr_status *spread_sums(mr_run *r, int o, const mr_tensor *indices)
 {
     const mr_tensor *grad = mr_in(r, 0), *sums = mr_in(r, 3);
@@ -260,7 +260,7 @@ MR_OP(SparseAddGrad,
         "[1, 2], [[0]], [[1]], [[1]] -> !INVALID_ARGUMENT should match (#nnz of sum)",
         "[1], [[0, 0]], [[1]], [[1]] -> !INVALID_ARGUMENT should have the same ndims"));
 
-/* ---- the larger and the smaller ---- */
+/* ---- maximum and minimum ---- */
 
 static mr_status *run_extreme(mr_run *r, mr_update_kind kind)
 {
@@ -285,7 +285,7 @@ static mr_status *run_extreme(mr_run *r, mr_update_kind kind)
 static mr_status *run_maximum(mr_run *r) { return run_extreme(r, MR_UPDATE_MAX); }
 static mr_status *run_minimum(mr_run *r) { return run_extreme(r, MR_UPDATE_MIN); }
 
-/* Operands of different ranks or shapes are left to the kernel, as in TensorFlow. */
+/* The kernel reports operands of different ranks or shapes, as in TensorFlow. */
 static mr_status *extreme_shape(mr_infer *c)
 {
     static const int ranks[] = {2, 1, 1};

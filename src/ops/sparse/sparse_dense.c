@@ -1,5 +1,5 @@
-/* ops/sparse/sparse_dense.c -- sparse tensors beside dense ones: SparseToDense,
- * SparseTensorDenseAdd, SparseDenseCwiseAdd, Mul and Div. */
+/* ops/sparse/sparse_dense.c -- ops on a sparse and a dense tensor: SparseToDense, SparseTensorDenseAdd,
+ * SparseDenseCwiseAdd, Mul and Div. */
 #include "base/memory.h"
 #include "ops/array/add_run.h"
 #include "ops/array/blit.h"
@@ -11,7 +11,7 @@
 
 /* ---- SparseToDense ---- */
 
-/* Numbers of n places, in a type indices come in, in a matrix [n, rank]: as one of int64, owned. */
+/* Converts indices of any integer type to an int64 matrix [n, rank], which the caller owns. */
 static mr_status *wide_matrix(mr_run *r, const mr_tensor *t, int64_t n, int64_t rank,
                               mr_tensor **out)
 {
@@ -90,8 +90,8 @@ static mr_status *to_dense_init(mr_make *m, void *state)
 
 static mr_status *to_dense_shape(mr_infer *c) { return mr_infer_shape_value(c, 1, &c->out[0]); }
 
-/* Indices that are scalars or vectors become a matrix; of a value that went to all places the
- * gradients are added. */
+/* Indices that are a scalar or a vector are reshaped to a matrix.  If one value went to all places, its gradient
+ * is the sum. */
 static void to_dense_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -191,10 +191,10 @@ MR_OP(SparseTensorDenseAdd,
         "int32[[0]], [5], int32[3], [1, 2] -> !INVALID_ARGUMENT Dimension 0 does not equal (no broadcasting is supported)",
         "int32[[0]], [5], int32[2], [[1, 2]] -> !INVALID_ARGUMENT Two operands have different ndims: 1 vs. 2"));
 
-/* ---- SparseDenseCwise*: the dense one is broadcast, only elements of the sparse one are computed
+/* ---- SparseDenseCwise*: the dense tensor is broadcast, and only the elements of the sparse one are computed
  * ---- */
 
-/* Strides of the dense tensor along the dimensions of the sparse one, 0 where it is repeated. */
+/* Strides of the dense tensor along the dimensions of the sparse one; 0 where it is broadcast. */
 static mr_status *dense_strides(const mr_sparse *s, const mr_tensor *dense, int64_t *out)
 {
     int64_t step = 1;
@@ -212,7 +212,7 @@ static mr_status *dense_strides(const mr_sparse *s, const mr_tensor *dense, int6
                              MR_TENSOR_SHAPE(dense));
 }
 
-/* The dense values under the elements of s, in a tensor of their own. */
+/* Gathers the dense values at the indices of s into a new tensor. */
 static mr_status *gather_dense(mr_run *r, const mr_sparse *s, const mr_tensor *dense,
                                mr_tensor **out)
 {
@@ -258,8 +258,8 @@ static mr_status *cwise_shape(mr_infer *c)
     return NULL;
 }
 
-/* The dense tensor seen with as many dimensions as the sparse one, and the places in it of the
- * sparse one's elements. */
+/* The dense tensor reshaped to the rank of the sparse one, and the indices in it of the sparse one's
+ * elements. */
 typedef struct under {
     mr_out shape, places, values;
 } under;
@@ -273,7 +273,7 @@ static under look_under(mr_grad *g)
     mr_out ones =
         mr_emit(s, "Fill", mr_emit(s, "ExpandDims", more, mr_const_i32(s, 0)), mr_const_i64(s, 1));
     under u = {.shape = mr_emit(s, "ConcatV2", ones, shape, mr_const_i32(s, 0))};
-    /* along a dimension that is repeated all places are 0 */
+    /* along a dimension that is broadcast, all indices are 0 */
     mr_out moves = mr_cast(g, mr_emit(s, "NotEqual", u.shape, mr_const_i64(s, 1)), MR_INT64);
     u.places = mr_emit(s, "Mul", mr_xi(g, 0), moves);
     u.values = mr_emit(s, "GatherNd", mr_emit(s, "Reshape", dense, u.shape), u.places);

@@ -1,5 +1,5 @@
 /* ops/sparse/sparse_matmul.c -- SparseTensorDenseMatMul, and SparseMatMul, the product of dense
- * matrices that hold many zeros. */
+ * matrices with many zeros. */
 #include "base/memory.h"
 #include "ops/array/index.h"
 #include "ops/linalg/gemm.h"
@@ -7,7 +7,7 @@
 #include "ops/segment/segment.h"
 #include "ops/sparse/sparse.h"
 
-/* ---- a row of the result takes in a multiple of a row of b ---- */
+/* ---- row of the result += number * row of b ---- */
 
 typedef void mr_axpy(void *y, const void *a, const void *x, int64_t step, int64_t n, bool conj_a,
                      bool conj_x);
@@ -41,7 +41,7 @@ typedef struct product {
     const mr_tensor *indices, *values, *b;
     mr_tensor *out;
     bool adjoint_a, adjoint_b;
-    int64_t m, k, n; /* of op(A) op(B) */
+    int64_t m, k, n; /* sizes of op(A) op(B) */
 } product;
 
 static mr_status *check_product(product *p, const mr_tensor *shape)
@@ -93,7 +93,7 @@ static mr_status *check_indices(const product *p)
     return NULL;
 }
 
-/* Columns begin..end of all rows, so no two threads write the same place. */
+/* Computes columns begin..end of all rows, so that no two threads write the same place. */
 static void multiply_columns(void *ctx, int64_t begin, int64_t end)
 {
     const product *p = ctx;
@@ -117,7 +117,7 @@ static void multiply_all(mr_run *r, product *p)
         mr_run_for(r, p->n, 2.0 * (double)p->values->n + 1, multiply_columns, p);
 }
 
-/* 16-bit floats by way of float. */
+/* Multiplies 16-bit floats as floats. */
 static mr_status *multiply_wide(mr_run *r, product *p)
 {
     mr_tensor *values = NULL, *b = NULL, *out = NULL;
@@ -229,7 +229,7 @@ MR_OP(SparseTensorDenseMatMul,
         "[[2, 0]], [2], [2, 2], [[1, 2], [3, 4]] -> !INVALID_ARGUMENT m (2) from index[0,0] out of bounds (>=2)",
         "[[0, 0]], [2], [2, 3], [[1, 2], [3, 4]] -> !INVALID_ARGUMENT must be equal"));
 
-/* ---- SparseMatMul: dense after all ---- */
+/* ---- SparseMatMul: computed as a dense product ---- */
 
 typedef struct transposes {
     bool a, b;

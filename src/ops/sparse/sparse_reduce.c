@@ -1,8 +1,8 @@
 /* ops/sparse/sparse_reduce.c -- SparseReduceSum, SparseReduceMax, their sparse forms,
  * SparseSoftmax.
  *
- * A reduction is a join by segments (ops/segment/segment.h): elements that differ only along the
- * axes folded belong together. */
+ * A reduction combines elements by segment (ops/segment/segment.h): elements that differ only along the
+ * reduced axes belong to the same segment. */
 #include "base/memory.h"
 #include "ops/maths.h"
 #include "ops/segment/segment.h"
@@ -13,10 +13,10 @@ typedef struct folding {
     mr_sparse s;
     bool fold[MR_MAX_RANK];
     bool keep_dims;
-    mr_shape shape; /* of the result */
+    mr_shape shape; /* shape of the result */
 } folding;
 
-/* No axes mean all of them. */
+/* Reads the axes; an empty list means all of them. */
 static mr_status *read_axes(folding *f, const mr_tensor *axes)
 {
     if (axes->rank > 1)
@@ -119,7 +119,7 @@ static mr_status *reduce_shape(mr_infer *c)
     for (int64_t i = 0; i < axes->n; i++) {
         int64_t axis = mr_tensor_int_at(axes, i);
         if (axis < -in->rank || axis >= in->rank)
-            return NULL; /* the kernel refuses it */
+            return NULL; /* the kernel reports the error */
         fold[axis < 0 ? axis + in->rank : axis] = true;
     }
     out->rank = 0;
@@ -130,7 +130,7 @@ static mr_status *reduce_shape(mr_infer *c)
     return NULL;
 }
 
-/* The shape of the result as it were with keep_dims; no axes mean all of them. */
+/* The shape that the result would have with keep_dims; an empty list of axes means all of them. */
 static mr_out kept_shape(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -145,7 +145,7 @@ static mr_out kept_shape(mr_grad *g)
     return mr_emit(s, "SelectV2", none, mr_ones_like(g, shape), some);
 }
 
-/* The gradient of the result at the place each element was folded into. */
+/* Each element gets the gradient of the result's element that it was added to. */
 static void reduce_sum_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -181,8 +181,8 @@ MR_OP(SparseReduceMax,
 
 /* ---- sparse results ---- */
 
-/* Elements by the index they have in the result: `order` sorts them, ids[i] is the place of element
- * i among the distinct ones, first[k] an element of the k-th. */
+/* Groups the elements by their index in the result: ids[i] is the number of element i's index among the
+ * distinct ones, first[k] is an element that has the k-th index. */
 static mr_status *group_elements(mr_run *r, const folding *f, const mr_tensor *keys, mr_tensor **ids,
                                  int64_t **first, int64_t *n)
 {
@@ -274,7 +274,7 @@ static void softmax_double(double *v, int64_t n)
         v[i] /= sum;
 }
 
-/* Rows are the elements that differ along the last dimension only; they stand together. */
+/* Rows are the elements that differ only along the last dimension; they are adjacent. */
 static mr_status *run_softmax(mr_run *r)
 {
     mr_sparse s;

@@ -1,4 +1,4 @@
-/* ops/sparse/sparse_reorder.c -- the same elements elsewhere: SparseReorder, SparseReshape,
+/* ops/sparse/sparse_reorder.c -- ops that move elements to other indices: SparseReorder, SparseReshape,
  * SparseConcat, SparseSplit, SparseSlice and its gradient. */
 #include "base/memory.h"
 #include "ops/array/index.h"
@@ -13,7 +13,7 @@ static mr_status *run_reorder(mr_run *r)
     mr_tensor *indices, *values;
     int64_t *order;
     MR_TRY(mr_sparse_read(r, 0, "", &s));
-    MR_TRY(mr_sparse_sort(r, &s, &order)); /* indices are only compared, so those beyond the shape may stay */
+    MR_TRY(mr_sparse_sort(r, &s, &order)); /* indices are only compared, so those beyond the shape do no harm */
     mr_status *st = mr_sparse_output(r, 0, s.n, s.rank, &indices, &values);
     for (int64_t i = 0; i < s.n && !st; i++)
         memcpy(MR_DATA(int64_t, indices) + i * s.rank, mr_sparse_at(&s, order[i]),
@@ -32,8 +32,8 @@ static mr_status *reorder_shape(mr_infer *c)
     return NULL;
 }
 
-/* Numbers of the elements, reordered in the same way, say where each came from; sorted once more
- * they say where each went. */
+/* The numbers of the elements, reordered in the same way, say where each came from; sorting them again says
+ * where each went. */
 static void reorder_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -60,7 +60,7 @@ MR_OP(SparseReorder,
 
 /* ---- SparseReshape ---- */
 
-/* The new shape with its -1, if any, worked out; total is that of the old one. */
+/* The new shape with its -1, if any, replaced; total is the number of elements of the old shape. */
 static mr_status *new_dims(const mr_tensor *t, int64_t total, mr_shape *out)
 {
     int64_t known = 1;
@@ -152,7 +152,7 @@ MR_OP(SparseReshape,
 
 /* ---- SparseConcat ---- */
 
-typedef struct part { /* an input of SparseConcat, and what of it is written already */
+typedef struct part { /* an input of SparseConcat, and how much of it is written */
     mr_sparse s;
     int64_t *order; /* by the dimensions before the concatenated one */
     int64_t next, offset;
@@ -187,7 +187,7 @@ static mr_status *concat_dims(part *parts, int n, int64_t dim, mr_shape *out)
     return NULL;
 }
 
-/* Which input has the next element: the one that comes first when counted with its offset. */
+/* The input that has the next element of the result; -1 if all are written. */
 static int next_part(const part *parts, int n, int64_t dim)
 {
     int best = -1;
@@ -196,7 +196,7 @@ static int next_part(const part *parts, int n, int64_t dim)
         if (p->next == p->s.n)
             continue;
         const int64_t *at = mr_sparse_at(&p->s, p->order[p->next]);
-        /* Equal before `dim`: earlier inputs stand before later ones. */
+        /* If the indices before `dim` are equal, earlier inputs come first. */
         if (!b || mr_sparse_compare(at, mr_sparse_at(&b->s, b->order[b->next]), dim) < 0)
             best = i;
     }
@@ -270,9 +270,8 @@ static mr_status *concat_shape(mr_infer *c)
     return NULL;
 }
 
-/* The gradient of an input: of what SparseConcat made, the slices where the input went, in the
- * input's own order.  The inputs' elements are told apart by position, so their numbers are
- * concatenated in the same way. */
+/* The gradient of an input consists of the parts of the output's gradient where its elements went, in the
+ * input's order.  To find them, the numbers of the elements are concatenated in the same way as the values. */
 static void concat_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -319,8 +318,8 @@ MR_OP(SparseConcat,
 
 /* ---- parts: SparseSlice and SparseSplit ---- */
 
-/* Elements of s with start <= index < end in every dimension become output o, counted from start.
- */
+/* Sets output o to the elements of s with start <= index < end in every dimension, with start subtracted from
+ * their indices. */
 static mr_status *write_block(mr_run *r, const mr_sparse *s, const int64_t *start,
                               const int64_t *end, int o, int step)
 {
@@ -402,7 +401,7 @@ MR_OP(SparseSlice,
         "[[0]], [1], [4], [-1], [2] -> !INVALID_ARGUMENT must not be negative",
         "[[0]], [1], [4], [0, 0], [2] -> !INVALID_ARGUMENT vectors of length 1"));
 
-/* Elements of the output are those of the input within the block, both in one order. */
+/* The elements of the output are those of the input within the block, in the same order. */
 static mr_status *run_slice_grad(mr_run *r)
 {
     const mr_tensor *grad = mr_in(r, 0), *in = mr_in(r, 1), *start = mr_in(r, 2),
@@ -452,7 +451,7 @@ MR_OP(SparseSliceGrad,
 
 /* ---- SparseSplit ---- */
 
-/* Part i of n is one larger while i is below the remainder. */
+/* Part i of n is one larger if i is below the remainder. */
 static mr_status *run_split(mr_run *r)
 {
     int n = r->n_out / 3;

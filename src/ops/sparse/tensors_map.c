@@ -1,6 +1,6 @@
 /* ops/sparse/tensors_map.c -- AddSparseToTensorsMap, AddManySparseToTensorsMap,
- * TakeManySparseFromTensorsMap: sparse tensors kept in a resource under numbers, so that queues can
- * carry them. */
+ * TakeManySparseFromTensorsMap: keep sparse tensors in a resource under numbers, so that queues can
+ * carry the numbers. */
 #include "base/map.h"
 #include "base/memory.h"
 #include "ops/maths.h"
@@ -46,7 +46,7 @@ static mr_status *make_map(void *ctx, mr_object **out)
     return NULL;
 }
 
-/* Which map: the attrs, or the node's own name. */
+/* The name of the map: from the attrs, or the node's name. */
 typedef struct place {
     char *container, *name;
 } place;
@@ -187,7 +187,7 @@ static mr_status *take_parts(tensors_map *m, const mr_tensor *handles, mr_dtype 
         out[i] = *p;
         mr_free(p);
         MR_TRY(mr_sparse_part_check(&out[i], type, i));
-        if (out[i].shape->n != out[0].shape->n) /* ranks with the dimension of the batch */
+        if (out[i].shape->n != out[0].shape->n) /* the error counts the batch dimension in the ranks */
             return mr_invalid("Inconsistent rank across SparseTensors: rank prior to SparseTensor[%lld] was: %lld but rank of "
                               "SparseTensor[%lld] is: %lld",
                               (long long)i, (long long)out[0].shape->n + 1, (long long)i, (long long)out[i].shape->n + 1);
