@@ -1,7 +1,7 @@
-/* ops/state/assign.c -- giving references a value, or adding to it.
+/* ops/state/assign.c -- assigns to variables through references, or adds to them.
  *
- * Assign keeps the variable's memory when the element count stays; a value that nobody else holds is taken over
- * as it is.  Whatever else still holds the old value keeps it (run/variable.h). */
+ * Assign keeps the variable's memory if the number of elements stays the same; a value that has no other references
+ * is moved into the variable.  Others that hold the old value keep it (run/variable.h). */
 #include "graph/infer.h"
 #include "ops/state/update.h"
 #include "run/accel.h"
@@ -34,7 +34,7 @@ static mr_status *check_shape_locked(const mr_variable *v, const mr_tensor *valu
     return st;
 }
 
-/* The variable's next tensor: the value itself when it can be had without a copy. */
+/* The variable's next tensor: the value itself if it can be used without a copy. */
 static mr_status *next_value(mr_run *r, mr_tensor *value, mr_tensor **out)
 {
     if (mr_tensor_sole(value)) {

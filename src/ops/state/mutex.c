@@ -1,8 +1,8 @@
 /* ops/state/mutex.c -- a mutex that ops wait for: MutexV2, MutexLock, ConsumeMutexLock.
  *
- * The lock travels as a variant; it is held until ConsumeMutexLock runs or the last copy of the
- * variant is dropped.  Waiting is first come, first served, holds no thread, and ends when the step
- * is cancelled (ops/queue/waiting.h). */
+ * The lock is a variant; it is held until ConsumeMutexLock runs or the last copy of the variant is
+ * dropped.  Waiters get the lock in order of arrival, do not block a thread, and stop waiting when their
+ * step is cancelled (ops/queue/waiting.h). */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "ops/queue/named.h"
@@ -14,7 +14,7 @@ typedef struct mutex {
     mr_waiters line MR_GUARDED_BY(on.mu);
 } mutex;
 
-/* The lock while somebody has it. */
+/* The lock while it is held. */
 typedef struct held_lock {
     mr_object base;
     mutex *m;
@@ -24,16 +24,16 @@ typedef struct held_lock {
 static void mutex_free(mr_object *o)
 {
     mutex *m = (mutex *)o;
-    MR_ASSERT(!m->held && !m->line.first); /* both hold references */
+    MR_ASSERT(!m->held && !m->line.first); /* a held lock and each waiter hold a reference */
     mr_waited_deinit(&m->on);
     mr_free(m);
 }
 
 static const mr_object_type mutex_type = {"tensorflow::Mutex", mutex_free};
 
-/* ---- holding it ---- */
+/* ---- the held lock ---- */
 
-/* Hands the lock to the next in line. */
+/* Releases the lock, once; the next waiter in line gets it. */
 static void release_lock(held_lock *l)
 {
     if (atomic_exchange(&l->released, true))
@@ -53,7 +53,7 @@ static void held_free(mr_object *o)
 
 static const mr_object_type held_type = {"(anonymous)::Mutex::SharedLockReleaser", held_free};
 
-/* ---- waiting for it ---- */
+/* ---- waiting ---- */
 
 static void advance_line(mr_waited *on, mr_waiters *gone)
 {
@@ -64,7 +64,7 @@ static void advance_line(mr_waited *on, mr_waiters *gone)
     mr_waiter_let_go(m->line.first, NULL, gone);
 }
 
-/* The mutex counts as held already. */
+/* Sets the output to the lock.  advance_line has already marked the mutex as held. */
 static mr_status *give_lock(mr_waiter *w)
 {
     held_lock *l = mr_new(held_lock);

@@ -1,4 +1,4 @@
-/* ops/state/mutex_test.c -- who gets the lock, and when it is given back. */
+/* ops/state/mutex_test.c -- which waiter gets the lock, and when it is released. */
 #include "base/memory.h"
 #include "ops/queue/crowd_fixture.h"
 
@@ -44,7 +44,7 @@ static mr_tensor *locked(mr_call *c)
     return t;
 }
 
-/* Takes the reference over. */
+/* Takes over the reference. */
 static mr_status *consume(rig *g, mr_tensor *t)
 {
     mr_call *c = mr_call_new(&g->calls, &g->consume, MR_VALUES(mr_live(t)));
@@ -140,13 +140,13 @@ MR_TEST(mutex_closing_the_session_ends_every_wait)
     end(&g);
 }
 
-/* ---- 64 threads that want it ---- */
+/* ---- 64 threads that compete for the lock ---- */
 
 enum { TURNS = 60 };
 
 typedef struct crowd {
     rig g;
-    int64_t n_inside; /* written by who has the lock: a race is seen by the thread sanitizer */
+    int64_t n_inside; /* written only with the lock held: the thread sanitizer would report a race */
     _Atomic int64_t n_locked;
 } crowd;
 
@@ -183,7 +183,7 @@ MR_TEST(mutex_crowd_is_inside_one_by_one)
     mr_crowd_run(turns, c);
     MR_CHECK_INT(c->n_inside, atomic_load(&c->n_locked));
     MR_CHECK(c->n_inside > 0);
-    mr_tensor_unref(locked(lock(&c->g))); /* and it is free in the end */
+    mr_tensor_unref(locked(lock(&c->g))); /* the lock is free at the end */
     end(&c->g);
     mr_free(c);
 }

@@ -1,4 +1,4 @@
-/* ops/state/ref_identity.c -- RefIdentity: a reference handed on. */
+/* ops/state/ref_identity.c -- RefIdentity: passes a reference on. */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "run/run.h"

@@ -1,4 +1,4 @@
-/* ops/state/resource_more.c -- more of variables behind handles: many handles or values at once
+/* ops/state/resource_more.c -- more ops on resource variables: many handles or values at once
  * (_VarHandlesOp, _ReadVariablesOp), counting (ResourceCountUpTo), DisableCopyOnRead; and the time
  * (Timestamp). */
 #include "base/clock.h"
@@ -11,7 +11,7 @@
 
 typedef struct handles {
     int n;
-    mr_tensor **t; /* made once, given out by every run */
+    mr_tensor **t; /* created once; every run returns references to them */
 } handles;
 
 static mr_status *make_handle(const mr_device *d, mr_sv container, mr_sv name,
@@ -224,7 +224,7 @@ MR_OP(ResourceCountUpTo,
                             "v = VarHandleOp dtype=$T shape=[1]; AssignVariableOp: v, [3]; limit=3: v -> "
                             "!INVALID_ARGUMENT Shape must be rank 0 but is rank 1"));
 
-/* ---- the rest ---- */
+/* ---- DisableCopyOnRead, Timestamp ---- */
 
 static mr_status *disable_copy_on_read(mr_run *r)
 {
@@ -232,7 +232,7 @@ static mr_status *disable_copy_on_read(mr_run *r)
     MR_TRY(mr_run_variable(r, 0, &v));
     mr_lock(&v->mu);
     v->copy_on_read =
-        false; /* a writer copies while a reader holds the value, so nothing is lost */
+        false; /* safe: a writer copies the value while a reader holds it */
     mr_unlock(&v->mu);
     mr_variable_unref(v);
     return NULL;

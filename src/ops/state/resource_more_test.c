@@ -1,4 +1,4 @@
-/* ops/state/resource_more_test.c -- reading many variables at once. */
+/* ops/state/resource_more_test.c -- reads many variables at once. */
 #include "base/memory.h"
 #include "graph/scope.h"
 #include "ops/table.h"

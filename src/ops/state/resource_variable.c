@@ -1,14 +1,14 @@
-/* ops/state/resource_variable.c -- variables behind a handle: VarHandleOp and what reads and writes through it.
+/* ops/state/resource_variable.c -- resource variables: VarHandleOp and the ops that read and write through it.
  *
- * The handle names a variable of the device's resources; AssignVariableOp makes it.  A read shares the buffer,
- * a writer copies it first when somebody still reads, so a read is a snapshot. */
+ * The handle names a variable in the device's resources; AssignVariableOp creates it.  A read shares the buffer, and a
+ * writer copies the buffer first if a reader still holds it, so a read is a snapshot. */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/state/update.h"
 #include "run/accel.h"
 
 typedef struct handle_state {
-    mr_tensor *handle; /* made once, given out by every run */
+    mr_tensor *handle; /* created once; every run returns a reference to it */
 } handle_state;
 
 static const char anonymous[] = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
@@ -44,7 +44,7 @@ static mr_status *var_handle(mr_run *r)
 {
     const mr_attr *shared = mr_node_attr(r->node, "shared_name");
     mr_tensor *t = mr_tensor_ref(((handle_state *)r->state)->handle);
-    if (shared && mr_sv_is(shared->s, anonymous)) { /* a variable of its own for every run */
+    if (shared && mr_sv_is(shared->s, anonymous)) { /* a separate variable for every run */
         mr_tensor_unref(t);
         MR_TRY(make_handle(r->node, r->step->device, &t));
     }
@@ -199,7 +199,7 @@ static mr_status *store_locked(mr_run *r, mr_variable *v, mr_tensor *value, bool
         return mr_invalid("Trying to assign to variable with tensor with wrong shape. Expected %s got %s",
                           MR_TENSOR_SHAPE(v->t), MR_TENSOR_SHAPE(value));
     mr_tensor *t = NULL;
-    if (v->copy_on_read) { /* the buffer will be written in place by sparse updates: it must be ours alone */
+    if (v->copy_on_read) { /* sparse updates write the buffer in place, so it must not be shared */
         MR_TRY(mr_tensor_copy(mr_run_allocator(r), value, &t));
     } else {
         t = mr_tensor_ref(value);
@@ -286,7 +286,7 @@ MR_OP(AssignSubVariableOp,
     .kernels  = MR_KERNELS(MR_CPU_ONE(sub_from, MR_NUMBERS) MR_CPU_ONE(sub_from, MR_ALL_CODES) MR_GPU(sub_from, FLOAT)),
     .examples = MR_EXAMPLES("h = VarHandleOp dtype=$T shape=[2]; AssignVariableOp: h, [1, 2]; : h, [1, 2] ->"));
 
-/* ---- the rest ---- */
+/* ---- destruction and queries ---- */
 
 static bool has_value(mr_variable *v)
 {

@@ -1,7 +1,7 @@
 /* ops/state/scatter.c -- rows of a variable: ResourceGather, and Scatter* through references and handles.
  *
- * Updates are applied in the order of the indices, so of rows named twice the last one stays (Update) or both count
- * (Add, Sub, Mul, Div, Min, Max).  Indices are checked before anything is changed. */
+ * Updates are applied in the order of the indices, so if a row occurs twice, the last update wins (Update) or both
+ * count (Add, Sub, Mul, Div, Min, Max).  All indices are checked before anything is changed. */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/array/index.h"
@@ -62,7 +62,7 @@ static mr_status *resource_gather(mr_run *r)
     MR_TRY(mr_node_get_int(r->node, "batch_dims", &batch));
     MR_TRY(mr_run_variable(r, 0, &v));
     mr_lock(&v->mu);
-    params = mr_tensor_ref(v->t); /* a snapshot: a writer copies while we read */
+    params = mr_tensor_ref(v->t); /* a snapshot: a writer copies the value while this reference exists */
     mr_unlock(&v->mu);
     mr_status *st = NULL;
     if (!params)
@@ -77,14 +77,14 @@ static mr_status *resource_gather(mr_run *r)
     return st;
 }
 
-/* Entries from `begin` on of a shape vector, `n` of them (-1: the rest). */
+/* `n` entries (-1: the rest) of a shape vector, starting at `begin`. */
 static mr_out part_of(mr_grad *g, mr_out shape, int64_t begin, int64_t n)
 {
     return mr_emit(g->s, "Slice", shape, mr_const_vec_i32(g->s, 1, (int32_t[]){(int32_t)begin}),
                    mr_const_vec_i32(g->s, 1, (int32_t[]){(int32_t)n}));
 }
 
-/* Sparse: the rows of dy belong to the rows that were read. */
+/* The gradient is sparse: the rows of dy belong to the rows that were read. */
 static void rows_backward(mr_grad *g)
 {
     mr_out dy = mr_dy(g, "output"), indices = mr_x(g, "indices");
@@ -94,7 +94,8 @@ static void rows_backward(mr_grad *g)
     mr_dxi_sparse(g, 0, mr_emit(g->s, "Reshape", dy, rows), mr_emit(g->s, "Reshape", indices, size), shape);
 }
 
-/* Each batch has rows of its own: all rows are counted through, and what was read of one is added up. */
+/* Each batch has separate rows: the rows of all batches are numbered together, and the gradients of each row are
+ * added. */
 static void batches_backward(mr_grad *g, int64_t batch)
 {
     mr_scope *s = g->s;
@@ -160,7 +161,7 @@ static mr_status *check_updates(const mr_tensor *var, const mr_tensor *indices, 
                              MR_TENSOR_SHAPE(updates), MR_TENSOR_SHAPE(indices), MR_TENSOR_SHAPE(var));
 }
 
-/* One row: `src` row k, or the scalar for each of its elements. */
+/* Updates one row with row k of `updates`, or each of its elements with the scalar. */
 static mr_status *apply_row(mr_update_kind kind, mr_tensor *var, int64_t at, const mr_tensor *updates, int64_t k, int64_t inner)
 {
     bool scalar = updates->rank == 0;
@@ -212,7 +213,7 @@ static mr_status *scatter_div(mr_run *r) { return run_scatter(r, MR_UPDATE_DIV);
 static mr_status *scatter_min(mr_run *r) { return run_scatter(r, MR_UPDATE_MIN); }
 static mr_status *scatter_max(mr_run *r) { return run_scatter(r, MR_UPDATE_MAX); }
 
-/* updates is a scalar, or has the shape of the indices and of the variable's rows. */
+/* updates must be a scalar, or have the shape of the indices followed by that of the variable's rows. */
 static mr_status *scatter_shape(mr_infer *c)
 {
     const mr_pshape *var = mr_infer_variable(c, 0), *ignored;

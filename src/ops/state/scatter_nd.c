@@ -1,8 +1,8 @@
-/* ops/state/scatter_nd.c -- slices named by index tuples, changed in a variable or in a copy of a
+/* ops/state/scatter_nd.c -- updates slices that index tuples select, in a variable or in a copy of a
  * tensor: ScatterNd*, ResourceScatterNd*, TensorScatter*, ScatterNdNonAliasingAdd; and
  * ResourceGatherNd.
  *
- * A tuple becomes the number of a row (mr_index_load_nd); rows are updated in the order of the
+ * Each tuple is converted to a row number (mr_index_load_nd); rows are updated in the order of the
  * tuples.  Everything is checked before anything is changed. */
 #include "graph/grad.h"
 #include "graph/infer.h"
@@ -12,7 +12,7 @@
 #include "ops/state/update.h"
 #include "run/scratch.h"
 
-/* ---- what all of them do to a tensor ---- */
+/* ---- updating a tensor ---- */
 
 static mr_status *check_updates(const mr_run *r, mr_update_kind kind, const mr_tensor *t)
 {
@@ -65,7 +65,7 @@ static mr_status *apply_updates(mr_update_kind kind, const job *j)
 {
     mr_dtype type = (mr_dtype)j->t->dtype;
     mr_update_loop *loop = mr_update_find(kind, type);
-    mr_add_run *add = kind == MR_UPDATE_ADD ? mr_add_run_of(type) : NULL; /* bools too */
+    mr_add_run *add = kind == MR_UPDATE_ADD ? mr_add_run_of(type) : NULL; /* also for bools */
     if (kind == MR_UPDATE_SET)
         return set_rows(j);
     if (kind == MR_UPDATE_ADD && type == MR_STRING)
@@ -77,7 +77,7 @@ static mr_status *apply_updates(mr_update_kind kind, const job *j)
     return NULL;
 }
 
-/* t is writable and has been checked. */
+/* Updates t, which is writable and has been checked. */
 static mr_status *update_tensor(const mr_run *r, mr_update_kind kind, mr_tensor *t)
 {
     const mr_tensor *indices = mr_in(r, 1), *updates = mr_in(r, 2);
@@ -130,7 +130,7 @@ static mr_status *tensor_max(mr_run *r) { return scatter_tensor(r, MR_UPDATE_MAX
 
 /* ---- shapes ---- */
 
-/* A variable is the "input" that errors speak of, a tensor the "output". */
+/* Errors call a variable "input" and a tensor "output". */
 static mr_status *nd_shape(mr_infer *c)
 {
     const mr_pshape *t = mr_infer_variable(c, 0);
@@ -144,7 +144,7 @@ static mr_status *nd_shape(mr_infer *c)
 
 /* ---- gradients ---- */
 
-/* Indices in a type that GatherNd and ScatterNd take. */
+/* The indices in a type that GatherNd and ScatterNd accept. */
 static mr_out plain_indices(mr_grad *g)
 {
     mr_out v = mr_xi(g, 1);
@@ -180,7 +180,7 @@ static mr_out ones_where_equal(mr_grad *g, mr_out a, mr_out b)
                         mr_emit(g->s, "Equal", a, b));
 }
 
-/* Those that gave the extreme share its gradient in equal parts. */
+/* The elements that attain the extreme share its gradient equally. */
 static void extreme_backward(mr_grad *g)
 {
     mr_scope *s = g->s;
@@ -367,7 +367,7 @@ static mr_status *resource_gather_nd(mr_run *r)
     mr_status *st;
     MR_TRY(mr_run_variable(r, 0, &v));
     mr_lock(&v->mu);
-    mr_tensor *params = mr_tensor_ref(v->t); /* a snapshot: a writer copies while we read */
+    mr_tensor *params = mr_tensor_ref(v->t); /* a snapshot: a writer copies the value while this reference exists */
     mr_unlock(&v->mu);
     if (!params)
         st = mr_error(MR_FAILED_PRECONDITION, "Could not find variable %s: it has no value",
@@ -382,7 +382,7 @@ static mr_status *resource_gather_nd(mr_run *r)
     return st;
 }
 
-/* Tuples of one index name rows, whose gradient stays sparse. */
+/* Tuples of one index select rows, so the gradient can stay sparse. */
 static void gather_nd_backward(mr_grad *g)
 {
     mr_scope *s = g->s;

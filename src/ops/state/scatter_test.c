@@ -1,4 +1,4 @@
-/* ops/state/scatter_test.c -- the gradient of ResourceGather is that of GatherV2 from the same
+/* ops/state/scatter_test.c -- the gradient of ResourceGather equals that of GatherV2 on the same
  * value. */
 #include "base/memory.h"
 #include "graph/grad.h"

@@ -1,7 +1,7 @@
-/* ops/state/session_tensor.c -- tensors that a session keeps between its steps, by handles given to the client.
+/* ops/state/session_tensor.c -- tensors that a session keeps between its steps, under handles that the client gets.
  *
- * Each device of a session has one store among its resources.  A handle is the text NODE;NUMBER;DEVICE, as TensorFlow's
- * clients take apart, or a resource of that name. */
+ * Each device of a session has one store among its resources.  A handle is the text NODE;NUMBER;DEVICE, which
+ * TensorFlow's clients parse, or a resource of that name. */
 #include "base/map.h"
 #include "base/memory.h"
 #include "graph/infer.h"
@@ -46,7 +46,7 @@ static mr_status *open_store(const mr_run *r, store **out)
                                      (mr_object **)out);
 }
 
-/* Keeps input 0; the caller frees *handle. */
+/* Stores input 0 and returns its handle in *handle, which the caller frees. */
 static mr_status *keep_tensor(mr_run *r, char **handle)
 {
     store *s;

@@ -1,8 +1,8 @@
-/* ops/state/stack.c -- stacks of tensors for one step: how the gradient of a loop remembers what its forward
- * turns computed.
+/* ops/state/stack.c -- stacks of tensors for one step: the gradient of a loop uses them to keep the values that the
+ * forward iterations computed.
  *
- * A stack lives in the step's resources and goes with the step; its handle means nothing in another one.  Pushing
- * shares the tensor.  Order is only that of the edges between pushes and pops. */
+ * A stack is in the step's resources and is freed with the step; its handle is not valid in another step.  A push
+ * shares the tensor.  Only the edges between pushes and pops order them. */
 #include <stdatomic.h>
 
 #include "graph/infer.h"

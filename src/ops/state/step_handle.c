@@ -25,7 +25,7 @@ mr_status *mr_step_handle_give(mr_run *r, const mr_object_type *type, const char
         return NULL;
     }
     mr_variable *v = mr_variable_new(true, MR_STRING, name);
-    v->t = t; /* nobody else has it yet */
+    v->t = t; /* no lock: the variable is not shared yet */
     mr_run_set_ref(r, 0, v);
     return NULL;
 }

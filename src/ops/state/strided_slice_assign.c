@@ -7,7 +7,7 @@
 
 #define MASKS "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
 
-/* A slice without elements takes a value of any shape, as in TensorFlow. */
+/* Parses the slice and checks the value.  An empty slice accepts a value of any shape, as in TensorFlow. */
 static mr_status *parse_slice(const mr_run *r, const mr_tensor *t, mr_slicing *s)
 {
     const mr_tensor *value = mr_in(r, 4);
@@ -59,7 +59,7 @@ static mr_status *update_slice(mr_run *r)
     return write_slice(r, &s, t);
 }
 
-/* The result, if any, is like the input; begin, end and strides are vectors of one length. */
+/* The result, if any, has the shape of the input; begin, end and strides are vectors of the same length. */
 static mr_status *assign_shape(mr_infer *c)
 {
     const mr_pshape *s = c->in[1], *ignored;
@@ -71,8 +71,8 @@ static mr_status *assign_shape(mr_infer *c)
     return NULL;
 }
 
-/* What a slice got as gradient, for the value: of its shape, and zeros where the slice had no
- * elements and so took a value of another shape. */
+/* The gradient of the value, from that of the slice: in the value's shape; zeros if the slice was empty and
+ * accepted a value of another shape. */
 static mr_out as_value(mr_grad *g, mr_out d)
 {
     mr_scope *s = g->s;

@@ -1,10 +1,10 @@
-/* ops/state/tensor_array.c -- arrays of tensors for one step: written and read by index inside loops.
+/* ops/state/tensor_array.c -- arrays of tensors for one step, which loops write and read by index.
  *
- * An array lives in the step's resources.  The `flow` scalar that its ops take and give carries no data: it is the
- * edge that orders them, and the edge along which the gradient travels.  The gradient of an array is another one,
- * NAME@SOURCE, in which several writes to an index add up and an index never written reads as zeros.
+ * An array is in the step's resources.  The `flow` scalar that its ops take and return carries no data: it is the edge
+ * that orders them, and the edge along which the gradient flows.  The gradient of an array is another array,
+ * NAME@SOURCE, in which several writes to an index add up and an index that was never written reads as zeros.
  *
- * Locks: an array's own; of a gradient array and its forward one, the forward one's first. */
+ * Locks: each array has one.  Where both are needed, a gradient array is locked before its forward array. */
 #include <stdatomic.h>
 
 #include "graph/grad.h"
@@ -25,8 +25,9 @@ typedef struct array {
     mr_dtype dtype;
     mr_pshape *element_shape;
     bool dynamic, clear_after_read, identical, is_grad;
-    int marked MR_GUARDED_BY(mu); /* elements that the last split or unpack wrote, of a gradient array: of its forward one; -1: none */
-    struct array *forward; /* of a gradient array: owned reference, for the shapes of unwritten elements */
+    int marked MR_GUARDED_BY(mu); /* elements that the last split or unpack wrote (to the forward array, if this is a
+                                     gradient array); -1: none */
+    struct array *forward; /* only a gradient array: owned reference, for the shapes of unwritten elements */
     bool closed MR_GUARDED_BY(mu);
     bool aggregated MR_GUARDED_BY(mu); /* some element was written more than once */
     MR_VEC(element) e MR_GUARDED_BY(mu);
@@ -66,7 +67,7 @@ static mr_status *resize_locked(array *a, int64_t n) MR_REQUIRES(a->mu)
     if (n < 0 || n > MAX_ELEMENTS)
         return mr_invalid("TensorArray %s: a size of %lld", a->name, (long long)n);
     int old = a->e.n;
-    if (n > a->e.cap) { /* by half: arrays that grow are written element by element */
+    if (n > a->e.cap) { /* grows by half, because growing arrays are written element by element */
         int cap = (int)MR_MAX(n, a->e.cap + a->e.cap / 2);
         element *p = mr_try_realloc(a->e.p, sizeof(element) * (size_t)cap);
         if (!p)
@@ -81,7 +82,7 @@ static mr_status *resize_locked(array *a, int64_t n) MR_REQUIRES(a->mu)
     return NULL;
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 static array *array_new(const char *name, mr_dtype t, const mr_pshape *shape)
 {
@@ -95,13 +96,13 @@ static array *array_new(const char *name, mr_dtype t, const mr_pshape *shape)
     return a;
 }
 
-/* Puts the array among the step's resources and gives its handle and a flow of 0. */
+/* Adds the array to the step's resources and sets the outputs to its handle and a flow of 0. */
 static mr_status *publish_array(mr_run *r, array *a)
 {
     mr_tensor *flow;
     MR_TRY(mr_resources_create(mr_step_resources(r->step), MR_SV(""), mr_sv_of(a->name), &a->base));
     MR_TRY(mr_step_handle_give(r, &array_type, a->name));
-    if (r->n_out < 2) /* of the older forms */
+    if (r->n_out < 2) /* the older forms have no flow output */
         return NULL;
     MR_TRY(mr_run_output(r, 1, 0, NULL, &flow));
     *MR_DATA(float, flow) = 0;
@@ -193,7 +194,7 @@ static mr_status *check_index_locked(array *a, int64_t i) MR_REQUIRES(a->mu)
     return i >= a->e.n ? resize_locked(a, i + 1) : NULL;
 }
 
-/* A second write to an index of a gradient array adds to what is there. */
+/* A second write to an index of a gradient array adds to the existing value. */
 static mr_status *add_locked(array *a, int64_t i, const mr_tensor *v, mr_allocator *alloc) MR_REQUIRES(a->mu)
 {
     element *e = &a->e.p[i];
@@ -236,7 +237,7 @@ static mr_status *write_locked(array *a, int64_t i, mr_tensor *v, mr_allocator *
     return NULL;
 }
 
-/* The flow only orders the ops of an array; shape inference has promised that it is a scalar. */
+/* Passes the flow on, which only orders the ops of an array; shape inference promises that it is a scalar. */
 static mr_status *pass_flow(mr_run *r, int out)
 {
     const mr_tensor *flow = mr_in(r, r->n_in - 1);
@@ -338,7 +339,7 @@ mr_status *mr_array_run_split(mr_run *r)
 
 /* ---- reading ---- */
 
-/* The array, when its elements have the type that this op gives out. */
+/* Finds the array and checks that its elements have the type of this op's output.  The caller owns *out. */
 static mr_status *find_to_read(mr_run *r, array **out)
 {
     MR_TRY(find_array(r, out));
@@ -350,7 +351,8 @@ static mr_status *find_to_read(mr_run *r, array **out)
     return st;
 }
 
-/* Zeros for an element never written: of the array's shape, or of the forward array's element. */
+/* Zeros for an element that was never written: in the array's element shape, or in that of the forward array's
+ * element. */
 static mr_status *zeros_locked(array *a, int64_t i, mr_allocator *alloc, mr_tensor **out) MR_REQUIRES(a->mu)
 {
     const mr_pshape *s = a->element_shape;
@@ -439,7 +441,7 @@ static mr_status *read_all(mr_run *r, array *a, int64_t n, const mr_tensor *at, 
     return NULL;
 }
 
-/* The elements stacked along a new dimension. */
+/* Stacks the elements along a new dimension. */
 static mr_status *stack_parts(mr_run *r, const parts *p)
 {
     mr_shape shape = {.rank = 1, .dims = {p->n}};
@@ -457,7 +459,7 @@ static mr_status *stack_parts(mr_run *r, const parts *p)
     return NULL;
 }
 
-/* Nothing to stack: the shape must be known. */
+/* The result for no elements; the element shape must be known. */
 static mr_status *stack_nothing(mr_run *r, const mr_pshape *each)
 {
     mr_shape shape = {.rank = 1, .dims = {0}};
@@ -505,7 +507,7 @@ static mr_status *join_parts(mr_run *r, const parts *p)
             return mr_invalid("TensorArray has inconsistent shapes.  Index 0 has (excepting dimension 0) shape: %s but index %d "
                               "has (excepting dimension 0) shape: %s",
                               MR_SHAPE_TEXT(first->rank - 1, first->dims + 1), i, MR_SHAPE_TEXT(t->rank - 1, t->dims + 1));
-        if (!mr_i64_add(rows, t->dims[0], &rows)) /* rows of no elements may be that many */
+        if (!mr_i64_add(rows, t->dims[0], &rows)) /* possible if the rows are empty */
             return mr_invalid("Concat: the sum of all rows is too large");
         MR_DATA(int64_t, lengths)[i] = t->dims[0];
     }
@@ -525,7 +527,8 @@ static mr_status *concat_nothing(mr_run *r)
     return stack_nothing(r, rest);
 }
 
-/* How many elements Concat and Pack read: all, but of a gradient array as many as were split or unpacked. */
+/* How many elements Concat and Pack read: all, except in a gradient array, where it is as many as were split or
+ * unpacked. */
 static int n_to_join(array *a)
 {
     mr_lock(&a->mu);
@@ -579,10 +582,10 @@ mr_status *mr_array_run_close(mr_run *r)
 typedef struct making {
     array *forward;
     const char *name;
-    const mr_tensor *prepend; /* sizes in front of the elements' shapes; NULL: none */
+    const mr_tensor *prepend; /* sizes to insert before the elements' shapes; NULL: none */
 } making;
 
-/* The elements' shape with more dimensions in front. */
+/* The elements' shape with `sizes` inserted before it.  The caller frees it. */
 static mr_pshape *prepend_sizes(const mr_tensor *sizes, const mr_pshape *s)
 {
     if (!sizes || s->rank < 0)
@@ -603,7 +606,7 @@ static mr_status *make_gradient(void *ctx, mr_object **out)
     mr_free(shape);
     a->is_grad = true;
     a->identical = f->identical;
-    a->forward = m->prepend ? NULL : (array *)mr_object_ref(&f->base); /* its elements have other shapes then */
+    a->forward = m->prepend ? NULL : (array *)mr_object_ref(&f->base); /* with prepend, the shapes differ */
     mr_lock(&a->mu);
     mr_lock(&f->mu);
     mr_status *st = f->aggregated ? mr_invalid("TensorArray %s: its gradient cannot be taken after several writes to one index",
@@ -660,7 +663,7 @@ mr_status *mr_array_run_gradient(mr_run *r)
     return st;
 }
 
-/* All elements stacked: TensorArrayPack of the oldest form. */
+/* TensorArrayPack of the oldest form: stacks all elements. */
 mr_status *mr_array_run_pack(mr_run *r)
 {
     array *a;
@@ -677,7 +680,7 @@ mr_status *mr_array_run_pack(mr_run *r)
     return st;
 }
 
-/* And the other way: row i of the value to element i. */
+/* TensorArrayUnpack: writes row i of the value to element i. */
 mr_status *mr_array_run_unpack(mr_run *r)
 {
     array *a;
@@ -701,8 +704,8 @@ mr_status *mr_array_run_unpack(mr_run *r)
 
 /* ---- gradients of the ops ---- */
 
-/* The gradient array, behind `flow`.  Two gradients of one array do not mix.  What uses it takes `flow` itself, not the
- * array's own: no gradient goes through that one, and gradients of gradients would end there. */
+/* The gradient array, ordered after `flow`.  Two gradients of one array do not mix.  Its users take `flow` itself, not
+ * the array's own flow: no gradient passes through that one, so gradients of gradients would end there. */
 static mr_out gradient_array(mr_grad *g, mr_out flow)
 {
     return mr_emit_with(g->s, "TensorArrayGradV3", MR_ATTRS({"source", mr_a_str(mr_grad_source(g))}), mr_x(g, "handle"), flow);
@@ -745,7 +748,7 @@ static void concat_backward(mr_grad *g)
           mr_emit(g->s, "TensorArraySplitV3", ta, mr_dy(g, "value"), mr_y(g, "lengths"), flow));
 }
 
-/* The rows of a split went to the first elements.  An array that has grown since has more behind them. */
+/* The rows of a split went to the first elements; an array that has grown since has more elements after them. */
 static void split_backward(mr_grad *g)
 {
     mr_out flow = mr_dy(g, "flow_out"), ta = gradient_array(g, flow);

@@ -1,5 +1,5 @@
-/* ops/state/tensor_array.h -- shape functions of the TensorArray ops (tensor_array_shape.c), and kernels that their older
- * forms (tensor_array_old.c) share: those differ in the handle only. */
+/* ops/state/tensor_array.h -- shape functions of the TensorArray ops (tensor_array_shape.c), and kernels that their
+ * older forms (tensor_array_old.c) share: those differ only in the handle. */
 #ifndef MR_OPS_STATE_TENSOR_ARRAY_H
 #define MR_OPS_STATE_TENSOR_ARRAY_H
 

@@ -1,7 +1,7 @@
-/* ops/state/tensor_array_old.c -- TensorArray ops as older graphs have them.
+/* ops/state/tensor_array_old.c -- the TensorArray ops of older graphs.
  *
- * The handle is a vector of two strings (V2), or a reference to one (the first form); the array behind it and the kernels
- * are those of V3.  The first two forms give no flow with their handle: it is the handle that orders what follows. */
+ * The handle is a vector of two strings (V2), or a reference to one (the first form); the array and the kernels are
+ * those of V3.  The first two forms return no flow with their handle: the handle orders the ops that follow. */
 #include "graph/grad.h"
 #include "ops/state/tensor_array.h"
 
@@ -49,7 +49,7 @@ static void concat_backward(mr_grad *g)
     mr_dx(g, "flow_in", mr_emit(g->s, "TensorArraySplitV2", ta, mr_dy(g, "value"), mr_y(g, "lengths"), flow));
 }
 
-/* The first rows only: an array that has grown since has more. */
+/* Only the first rows: an array that has grown since has more elements. */
 static void split_backward(mr_grad *g)
 {
     mr_out flow = mr_dy(g, "flow_out"), ta = gradient_array(g, flow);

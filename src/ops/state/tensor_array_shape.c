@@ -1,11 +1,11 @@
-/* ops/state/tensor_array_shape.c -- what is known of TensorArrays before they run.
+/* ops/state/tensor_array_shape.c -- shape inference for TensorArrays.
  *
- * The handle carries the shape of the elements where all of them have one: when the array says it
- * in full, or says that they are identical.  The kernels hold values to it, so what is read has it
- * too.  A gradient array has elements of the same shapes. */
+ * The handle carries the shape of the elements if all of them have the same: if the array declares it
+ * fully, or declares that they are identical.  The kernels check values against it, so elements that are
+ * read have it, too.  The elements of a gradient array have the same shapes. */
 #include "ops/state/tensor_array.h"
 
-/* Inputs of the ops; the array is the first of all of them. */
+/* Inputs of the ops; the array is the first input of each. */
 enum { HANDLE = 0, INDEX = 1 };
 
 static const mr_pshape *element_shape(const mr_infer *c)
@@ -41,7 +41,7 @@ mr_status *mr_array_shape_gradient(mr_infer *c)
     return mr_shape_scalar(c);
 }
 
-/* Where the element's shape is known it gets more dimensions in front. */
+/* If the element's shape is known, dimensions are prepended to it. */
 mr_status *mr_array_shape_gradient_with(mr_infer *c)
 {
     const mr_pshape *front, *ignored;
@@ -125,6 +125,6 @@ mr_status *mr_array_shape_concat(mr_infer *c)
 mr_status *mr_array_shape_split(mr_infer *c)
 {
     const mr_pshape *ignored;
-    MR_TRY(mr_infer_rank(c, c->in[2], 1, &ignored)); /* the rank of the value is checked by the kernel */
+    MR_TRY(mr_infer_rank(c, c->in[2], 1, &ignored)); /* the kernel checks the rank of the value */
     return mr_shape_scalar(c);
 }

@@ -1,4 +1,4 @@
-/* ops/state/tensor_array_test.c -- what is known of arrays before they run. */
+/* ops/state/tensor_array_test.c -- shape inference for arrays. */
 #include "graph/scope.h"
 #include "ops/table.h"
 #include "tests/harness/test.h"

@@ -20,7 +20,7 @@
 #define FLOATS(fn, EXPR) MR_FLOATS(LOOP, fn, EXPR) MR_COMPLEXES(LOOP, fn, EXPR)
 #define INTS(fn, EXPR) MR_INTS(LOOP, fn, EXPR)
 MR_FLOATS16(LOOP, add, (x + y))
-MR_FLOATS32(HOT_LOOP, add, (x + y)) /* gradients of rows are added up by it */
+MR_FLOATS32(HOT_LOOP, add, (x + y)) /* hot: it adds up the gradients of rows */
 MR_COMPLEXES(LOOP, add, (x + y))
 INTS(add, ((uint64_t)x + (uint64_t)y))
 FLOATS(sub, (x - y))
@@ -28,7 +28,7 @@ INTS(sub, ((uint64_t)x - (uint64_t)y))
 FLOATS(mul, (x * y))
 INTS(mul, ((uint64_t)x * (uint64_t)y))
 FLOATS(div, (x / y))
-/* The lowest number divided by -1 wraps as its negation does; the processor would trap. */
+/* The lowest number divided by -1 wraps, like its negation; the division itself would trap. */
 MR_SIGNED(LOOP, div, (y == -1 ? (int64_t)(0 - (uint64_t)x) : x / (y == 0 ? 1 : y)))
 MR_UNSIGNED(LOOP, div, (x / (y == 0 ? 1 : y)))
 MR_REALS(LOOP, min, MR_SMALLER(x, y))
@@ -45,7 +45,7 @@ mr_update_loop *mr_update_find(mr_update_kind kind, mr_dtype t)
     return kind < MR_UPDATE_SET && t <= MR_UINT64 ? loops[t][kind] : NULL;
 }
 
-/* An integer is zero when all its bytes are. */
+/* Whether one of n integers is zero: all of its bytes are. */
 static bool has_zero(const char *p, size_t size, int64_t n)
 {
     static const char zero[8];

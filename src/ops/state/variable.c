@@ -1,8 +1,8 @@
 /* ops/state/variable.c -- Variable, VariableV2 and the variables of one step.
  *
- * The node's output is a reference to a variable in the device's resources; the first run makes it, without a
- * value.  A temporary variable lives in the step's own resources and is keyed by frame and iteration
- * too, so that every turn of a loop has its own. */
+ * The node's output is a reference to a variable in the device's resources; the first run creates it, without a
+ * value.  A temporary variable is in the step's resources; its key includes frame and iteration, so that every
+ * iteration of a loop has a separate one. */
 #include "graph/infer.h"
 #include "run/run.h"
 #include "run/accel.h"
@@ -77,7 +77,7 @@ MR_OP(Variable,
     .doc = "the older name of VariableV2",
     VARIABLE_OP);
 
-/* ---- of one step ---- */
+/* ---- temporary variables ---- */
 
 static mr_status *temporary_init(mr_make *m, void *p)
 {
@@ -161,7 +161,7 @@ MR_OP(DestroyTemporaryVariable,
     .state_bytes = sizeof(destroy_state), .init = destroy_init, .deinit = destroy_deinit,
     .examples = MR_EXAMPLES("var_name=\"none\": [1, 2] -> !NOT_FOUND does not exist"));
 
-/* ---- looking at a reference ---- */
+/* ---- ops on references ---- */
 
 static mr_status *is_initialized(mr_run *r)
 {
