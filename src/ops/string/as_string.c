@@ -1,4 +1,4 @@
-/* ops/string/as_string.c -- AsString and StringToNumber: numbers printed, and read again. */
+/* ops/string/as_string.c -- AsString and StringToNumber: convert numbers to strings and back. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,14 +10,14 @@
 
 /* ---- printing ---- */
 
-/* Longer ones are refused: no number needs so many characters, and each would take as much memory. */
+/* The largest width: no number needs more characters, and each would take that much memory. */
 enum { MAX_WIDTH = 1 << 24 };
 
 typedef struct printing {
-    char format[40]; /* of printf, for one number */
+    char format[40]; /* printf format of one number */
 } printing;
 
-/* printf's flag before the width. */
+/* Checks the fill, which is printf's flag before the width. */
 static mr_status *check_fill(mr_sv fill)
 {
     if (fill.n > 1)
@@ -35,7 +35,7 @@ static mr_status *check_sizes(int64_t width, int64_t precision)
     return NULL;
 }
 
-/* The end of the format: how a number of this type is handed to printf (see print_element). */
+/* The end of the printf format for numbers of this type (see print_element). */
 static const char *printf_conversion(mr_dtype t, bool scientific, bool shortest)
 {
     if (mr_dtype_is_floating(t) || mr_dtype_is_complex(t))
@@ -200,7 +200,7 @@ static mr_sv strip_spaces(mr_sv s)
     return s;
 }
 
-/* No +, no hexadecimal: what TensorFlow's reader of integers takes. */
+/* Accepts what TensorFlow's integer parser accepts: no + and no hexadecimal. */
 static bool read_int(mr_sv s, int64_t min, int64_t max, int64_t *out)
 {
     s = strip_spaces(s);
@@ -209,7 +209,7 @@ static bool read_int(mr_sv s, int64_t min, int64_t max, int64_t *out)
     return mr_sv_to_i64(s, out) && *out >= min && *out <= max;
 }
 
-/* Digits with perhaps a point among them; false when there is no digit. */
+/* Skips digits with at most one decimal point among them; false if there is no digit. */
 static bool skip_decimal(mr_sv *s)
 {
     size_t digits = 0, points = 0;
@@ -244,13 +244,13 @@ static bool all_hex(mr_sv s)
 static bool same_word(mr_sv s, const char *word)
 {
     for (size_t i = 0; i < s.n; i++)
-        if ((s.p[i] | 32) != word[i]) /* ends at the NUL at the latest */
+        if ((s.p[i] | 32) != word[i]) /* stops at the NUL of word at the latest */
             return false;
     return word[s.n] == '\0';
 }
 
-/* What the reader of floats takes; strtod alone would take more ("infinity", fractions in
- * hexadecimal). */
+/* Whether TensorFlow's float parser accepts the text; strtod alone would accept more ("infinity", hexadecimal
+ * fractions). */
 static bool is_float_text(mr_sv s)
 {
     if (s.n > 0 && (s.p[0] == '-' || s.p[0] == '+'))
@@ -262,7 +262,7 @@ static bool is_float_text(mr_sv s)
     return skip_decimal(&s) && skip_exponent(&s) && s.n == 0;
 }
 
-/* Nothing but spaces is 0; 32 bytes and more are refused: both as in TensorFlow. */
+/* Only spaces give 0, and 32 bytes or more are an error: both as in TensorFlow. */
 static bool read_float(mr_sv s, bool wide, double *out)
 {
     char text[32];

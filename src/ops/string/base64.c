@@ -1,12 +1,12 @@
-/* ops/string/base64.c -- EncodeBase64, DecodeBase64: the alphabet that is safe in addresses of the web. */
+/* ops/string/base64.c -- EncodeBase64, DecodeBase64: base64 with the URL-safe alphabet. */
 #include "graph/infer.h"
 #include "ops/string/strings.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/* ---- to text ---- */
+/* ---- encoding ---- */
 
-/* Up to three bytes become as many characters and one. */
+/* Encodes n <= 3 bytes as n + 1 characters, or as four with padding. */
 static mr_status *encode_group(const char *p, size_t n, bool pad, mr_str *out)
 {
     uint32_t v = 0;
@@ -42,7 +42,7 @@ MR_OP(EncodeBase64,
         "pad=true: [\"\", \"a\", \"ab\", \"abc\"] -> [\"\", \"YQ==\", \"YWI=\", \"YWJj\"]",
         "\"\xff\xef\xbe\" -> \"_---\"", "shape(0,2) -> shape(0,2)"));
 
-/* ---- back ---- */
+/* ---- decoding ---- */
 
 static int digit_value(char c)
 {
@@ -55,7 +55,7 @@ static mr_status *bad_character(void)
     return mr_invalid("Invalid character found in base64.");
 }
 
-/* Two to four characters become one byte less; bits left over count for nothing. */
+/* Decodes two to four characters to n - 1 bytes; extra bits are ignored. */
 static mr_status *decode_group(const char *p, size_t n, mr_str *out)
 {
     uint32_t v = 0;
@@ -73,7 +73,7 @@ static mr_status *decode_group(const char *p, size_t n, mr_str *out)
     return mr_string_add(out, bytes, n - 1);
 }
 
-/* Padding may be there or not; where it is, it fills up to four. */
+/* Padding is optional; if present, it fills the last group to four characters. */
 static mr_status *decode_string(void *ctx, mr_sv in, mr_str *out)
 {
     (void)ctx;

@@ -1,7 +1,7 @@
 /* ops/string/encoding.c -- see encoding.h.
  *
- * A converter of ICU has state and serves one text at a time.  An encoding keeps one idle converter; a caller that
- * finds none opens another. */
+ * An ICU converter has state and can decode only one text at a time.  An encoding keeps one idle converter; a caller
+ * that finds none opens another. */
 #include "ops/string/encoding.h"
 
 #include <stdatomic.h>
@@ -12,15 +12,15 @@
 
 typedef enum form { UTF8, UTF16, UTF32, ONE_BYTE } form;
 
-typedef struct page_of { /* an encoding that is read here */
-    const char *names; /* in small letters, without dashes; separated by blanks */
+typedef struct page_of { /* an encoding that this file decodes */
+    const char *names; /* in lower case, without dashes; separated by blanks */
     form form;
-    bool little, marked; /* marked: a mark at the beginning tells the order of bytes */
-    const uint16_t *page; /* of one byte: the upper half; NULL: there is none */
+    bool little, marked; /* marked: a byte order mark at the beginning determines the order */
+    const uint16_t *page; /* for single bytes: the codes of 0x80 and above; NULL: there are none */
 } page_of;
 
 struct mr_encoding {
-    const page_of *here; /* NULL: ICU's */
+    const page_of *here; /* NULL: ICU decodes it */
     const mr_icu *icu;
     char *name;
     _Atomic(mr_icu_converter *) idle;
@@ -28,12 +28,12 @@ struct mr_encoding {
 
 typedef struct mr_decoder {
     const page_of *of;
-    bool little; /* the lowest byte comes first, for this text */
+    bool little; /* this text is little-endian */
     bool begun;
 } mr_decoder;
-#define MR_MARK 0xfffffffeu /* no character, but a mark of the order of bytes */
+#define MR_MARK 0xfffffffeu /* not a character, but a byte order mark */
 
-static const uint16_t latin1[1] = {0}; /* all bytes mean themselves */
+static const uint16_t latin1[1] = {0}; /* each byte is its own code */
 
 static const page_of encodings[] = {
     {"utf8", UTF8, false, false, NULL},
@@ -83,7 +83,7 @@ static const page_of *find_here(mr_sv name)
     return NULL;
 }
 
-/* Opens a converter of ICU, which becomes the idle one. */
+/* Opens an ICU converter, which becomes the idle one. */
 static mr_status *open_icu(mr_encoding *e)
 {
     mr_status *st = mr_icu_functions(&e->icu);
@@ -134,7 +134,7 @@ static uint32_t read_unit(const char *p, int bytes, bool little)
     return v;
 }
 
-/* A mark of the order of bytes at the beginning. */
+/* Reads a byte order mark at the beginning of a text; returns its length or 0. */
 static size_t read_mark(mr_decoder *d, const char *p, size_t n)
 {
     int bytes = d->of->form == UTF16 ? 2 : 4;
@@ -161,7 +161,7 @@ static size_t next_utf16(const mr_decoder *d, const char *p, size_t n, uint32_t 
         *c = a;
         return 2;
     }
-    if (a > 0xdbff || n < 4) /* the second half alone, or no second half */
+    if (a > 0xdbff || n < 4) /* a low surrogate alone, or a high surrogate without a low one */
         return a > 0xdbff ? 2 : n;
     b = read_unit(p + 2, 2, d->little);
     if (b < 0xdc00 || b > 0xdfff)
@@ -191,7 +191,8 @@ static size_t next_byte(const mr_decoder *d, const char *p, uint32_t *c)
     return 1;
 }
 
-/* The next character of n > 0 bytes: how many bytes it has; *c MR_NO_CODE: they are malformed. */
+/* Decodes the next character of n > 0 bytes and returns how many bytes it has; *c is MR_NO_CODE if they are
+ * malformed. */
 static size_t decode_next(mr_decoder *d, const char *p, size_t n, uint32_t *c)
 {
     *c = MR_NO_CODE;
@@ -258,7 +259,7 @@ mr_status *mr_unicode_errors_init(mr_make *m, mr_unicode_errors *e)
     return NULL;
 }
 
-typedef struct sink { /* where characters go */
+typedef struct sink { /* the receiver of the characters */
     const mr_unicode_errors *how;
     mr_status *(*fn)(void *ctx, uint32_t c, size_t at);
     void *ctx;

@@ -1,4 +1,4 @@
-/* ops/string/encoding_test.c -- texts in encodings that ICU reads. */
+/* ops/string/encoding_test.c -- texts in encodings that ICU decodes. */
 #include <stdlib.h>
 
 #include "ops/io/file_example_fixture.h"
@@ -14,7 +14,7 @@ MR_TEST(encoding_without_its_library_says_what_is_missing)
     MR_CHECK_OK(mr_encoding_open(MR_SV("UTF-8"), &e));
     mr_encoding_close(e);
     unsetenv("MILLRACE_ICU_LIB");
-    MR_CHECK_OK(mr_encoding_open(MR_SV("SHIFT-JIS"), &e)); /* and is found once it is there */
+    MR_CHECK_OK(mr_encoding_open(MR_SV("SHIFT-JIS"), &e)); /* the library is found once it exists */
     mr_encoding_close(e);
 }
 
@@ -53,9 +53,9 @@ MR_TEST(encoding_malformed_bytes_of_icu_follow_the_attrs)
                                        "input string");
     MR_CHECK_TOLD("UnicodeTranscode", JIS "output_encoding=\"UTF-8\" replace_control_characters=true "
                                           "replacement_char=32: \"\x82\xb1\\n\" -> \"\xe3\x81\x93 \"");
-    /* An escape sequence without a character behind it: ICU has no character to give. */
+    /* An escape sequence without a character after it: ICU returns no character. */
     MR_CHECK_TOLD("UnicodeDecode", "input_encoding=\"ISO-2022-JP\": \"a\\x1b$B\" -> [0, 2], [97, 65535]");
-    /* A shift is no part of the next text. */
+    /* A shift state does not carry over to the next text. */
     MR_CHECK_TOLD("UnicodeDecode", "input_encoding=\"ISO-2022-JP\": [\"\\x1b$B$3\", \"$3\"] -> [0, 1, 3], [12371, "
                                    "36, 51]");
 }

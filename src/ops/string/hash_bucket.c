@@ -1,8 +1,8 @@
 /* ops/string/hash_bucket.c -- StringToHashBucket and its faster and stronger forms; Fingerprint.
  *
- * The older form uses Hash64, whose results TensorFlow does not promise, but which are what old
- * graphs were trained with; Fast is a fingerprint; Strong has a key, so that nobody who does not know
- * it can make strings collide. */
+ * The older form uses Hash64, whose results TensorFlow does not guarantee, but with which old graphs were
+ * trained; Fast is a fingerprint; Strong has a key, so that without knowing the key nobody can make
+ * strings collide. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -87,7 +87,7 @@ MR_OP(StringToHashBucketStrong,
         "num_buckets=1 key=[1, -2]: [[\"x\"]] -> [[0]]",
         "num_buckets=10 key=[98765]: \"a\" -> !INVALID_ARGUMENT Key must have 2 elements"));
 
-/* ---- numbers as if they were written out ---- */
+/* ---- numbers, hashed as text ---- */
 
 static int print_number(const mr_tensor *t, int64_t i, char *buf, size_t n)
 {
@@ -137,7 +137,7 @@ static void put_uint64(uint8_t *p, uint64_t v)
         p[i] = (uint8_t)(v >> 8 * i);
 }
 
-/* A row of several strings is the fingerprint of their fingerprints. */
+/* The fingerprint of a row of several strings is the fingerprint of their fingerprints. */
 static void fingerprint_strings(const mr_tensor *in, int64_t row, int64_t per_row, uint8_t *scratch,
                                 uint8_t *out)
 {

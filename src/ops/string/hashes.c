@@ -1,7 +1,7 @@
 /* ops/string/hashes.c -- FarmHash's Fingerprint64.
  *
- * Both are defined by their results, which are stored in models: buckets of words, keys of crossed
- * features.  Numbers are read with the lowest byte first whatever the machine. */
+ * Its results are stored in models (buckets of words, keys of crossed features), so they must never
+ * change.  Numbers are read as little-endian on every machine. */
 #include "ops/string/hashes.h"
 
 typedef struct pair {
@@ -30,12 +30,12 @@ static uint64_t load_uint32(const char *p)
     return v;
 }
 
-/* To the right, 0 < by < 64. */
+/* Requires 0 < by < 64. */
 static uint64_t rotate_right(uint64_t v, int by) { return v >> by | v << (64 - by); }
 
 static uint64_t shift_mix(uint64_t v) { return v ^ v >> 47; }
 
-/* ---- FarmHash, one way for each length ---- */
+/* ---- FarmHash, one function for each range of lengths ---- */
 
 static uint64_t mix_words(uint64_t u, uint64_t v, uint64_t mul)
 {
@@ -94,7 +94,7 @@ typedef struct farm {
     pair v, w;
 } farm;
 
-/* 64 bytes at s; the last round has a multiplier of its own and takes some parts nine times. */
+/* Processes 64 bytes at s; the last round has a separate multiplier and multiplies some parts by nine. */
 static void farm_round(farm *f, const char *s, uint64_t mul, uint64_t times)
 {
     f->x = rotate_right(f->x + f->y + f->v.a + load_uint64(s + 8), 37) * mul;

@@ -1,4 +1,4 @@
-/* ops/string/hashes.h -- the hashes of strings that graphs rely on: the same numbers everywhere, for ever. */
+/* ops/string/hashes.h -- the hashes of strings that graphs rely on: the results must never change. */
 #ifndef MR_OPS_STRING_HASHES_H
 #define MR_OPS_STRING_HASHES_H
 

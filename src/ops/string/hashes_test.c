@@ -1,4 +1,4 @@
-/* ops/string/hashes_test.c -- fingerprints of every kind of length, as FarmHash itself gives them. */
+/* ops/string/hashes_test.c -- fingerprints of strings in every range of lengths, compared with FarmHash's. */
 #include "ops/string/hashes.h"
 
 #include "tests/harness/test.h"

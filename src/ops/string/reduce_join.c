@@ -1,7 +1,6 @@
-/* ops/string/reduce_join.c -- ReduceJoin, UnsortedSegmentJoin: many strings become one.
+/* ops/string/reduce_join.c -- ReduceJoin, UnsortedSegmentJoin: join many strings to one.
  *
- * ReduceJoin runs along the axes in the order they are named in: the first one named varies
- * fastest. */
+ * ReduceJoin joins along the axes in the order of reduction_indices: the first one varies fastest. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "ops/string/strings.h"
@@ -27,7 +26,7 @@ static void deinit_joining(void *p) { mr_str_deinit(&((joining *)p)->separator);
 /* ---- ReduceJoin ---- */
 
 typedef struct axes {
-    int n;                     /* of those reduced, as named */
+    int n;                     /* number of reduced axes; `order` lists them in the order of the input */
     int order[MR_MAX_RANK];
     bool reduced[MR_MAX_RANK]; /* by dimension */
     int64_t stride[MR_MAX_RANK];
@@ -55,7 +54,8 @@ static mr_status *read_axes(const mr_tensor *in, const mr_tensor *t, axes *a)
     return NULL;
 }
 
-/* Element i of those that dims and strides span, the last dimension running fastest. */
+/* The offset of element i of the sub-array that the n dimensions dims_of span.  The last of them varies fastest,
+ * or the first if first_fastest. */
 static int64_t element_offset(int64_t i, int n, const int *dims_of, const mr_tensor *in, const axes *a,
                               bool first_fastest)
 {
@@ -116,7 +116,7 @@ static mr_status *run_reduce_join(mr_run *r)
         return mr_invalid("reduction_indices must be a scalar or vector, got shape %s",
                           MR_TENSOR_SHAPE(mr_in(r, 1)));
     MR_TRY(read_axes(mr_in(r, 0), mr_in(r, 1), &a));
-    if (a.n == 0) { /* nothing is joined */
+    if (a.n == 0) { /* no axes: the output is the input */
         mr_run_pass(r, 0, 0);
         return NULL;
     }

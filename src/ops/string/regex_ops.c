@@ -1,6 +1,6 @@
 /* ops/string/regex_ops.c -- RegexFullMatch, RegexReplace, and their forms with a fixed pattern.
  *
- * A pattern that comes as an input is nearly always the same one, so the last one is kept. */
+ * A pattern that is an input is nearly always the same, so the last compiled one is kept. */
 #include "base/memory.h"
 #include "base/regex.h"
 #include "graph/infer.h"
@@ -16,9 +16,9 @@ typedef struct shared_regex {
 
 typedef struct matching {
     bool all;          /* replace_global */
-    mr_str rewrite;    /* of the static form */
+    mr_str rewrite;    /* only in the static form */
     mr_mutex mu;
-    bool ready;        /* mu is there */
+    bool ready;        /* mu is initialized */
     shared_regex *last MR_GUARDED_BY(mu);
 } matching;
 
@@ -66,7 +66,7 @@ static void keep_regex(matching *m, shared_regex *s)
     drop_regex(old);
 }
 
-/* The caller drops it. */
+/* Returns the compiled pattern, from the cache if it is the last one; the caller drops the reference. */
 static mr_status *regex_for(matching *m, mr_sv pattern, shared_regex **out)
 {
     *out = last_regex(m);
@@ -88,7 +88,7 @@ static mr_status *init_matching(mr_make *m, void *p)
     return NULL;
 }
 
-/* The static forms know all they need when the kernel is made. */
+/* The static forms have their pattern as an attr, so it is compiled when the kernel is created. */
 static mr_status *init_static(mr_make *m, void *p)
 {
     matching *x = p;

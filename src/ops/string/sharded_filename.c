@@ -1,4 +1,4 @@
-/* ops/string/sharded_filename.c -- ShardedFilename: the name of one file of several. */
+/* ops/string/sharded_filename.c -- ShardedFilename: the name of one shard of a sharded file. */
 #include "graph/infer.h"
 #include "run/run.h"
 

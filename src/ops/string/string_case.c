@@ -1,7 +1,7 @@
 /* ops/string/string_case.c -- StringLower, StringUpper, StringStrip.
  *
- * Without an encoding only the letters of ASCII change; with utf-8 all of Unicode, by its full mappings:
- * a sharp s becomes two letters, a sigma at the end of a word has a form of its own. */
+ * Without an encoding only ASCII letters change.  With utf-8 all of Unicode changes, by the full case
+ * mappings: a sharp s becomes two letters, and a sigma at the end of a word has a special form. */
 #include "base/memory.h"
 #include "base/unicode.h"
 #include "graph/infer.h"
@@ -45,7 +45,7 @@ static bool is_letter(uint32_t c)
     return category[0] == 'L' && strcmp(category, "Lo") != 0;
 }
 
-/* Marks, accents and apostrophes count neither as letters nor as the end of a word. */
+/* Marks, accents and apostrophes are neither letters nor the end of a word. */
 static bool is_ignored(uint32_t c)
 {
     static const char *const kinds[] = {"Mn", "Me", "Cf", "Lm", "Sk"};
@@ -56,7 +56,7 @@ static bool is_ignored(uint32_t c)
     return c == '\'' || c == '.' || c == ':' || c == 0xb7 || c == 0x2018 || c == 0x2019;
 }
 
-/* A letter follows in the same word. */
+/* Whether another letter follows in the same word. */
 static bool letter_follows(mr_sv in, size_t at)
 {
     for (uint32_t c; at < in.n;) {

@@ -1,12 +1,12 @@
-/* ops/string/string_format.c -- StringFormat: tensors printed into the gaps of a text. */
+/* ops/string/string_format.c -- StringFormat: prints tensors into the placeholders of a template. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "ops/string/strings.h"
 
 typedef struct form {
-    mr_sv *pieces; /* of the template between placeholders: one more than inputs */
+    mr_sv *pieces; /* the template's text between placeholders: one more than inputs */
     int n_pieces;
-    char *text;    /* what they point into */
+    char *text;    /* the memory that they point into */
     int64_t summarize;
 } form;
 
@@ -47,7 +47,7 @@ static mr_status *init_format(mr_make *m, void *p)
     return check_pieces(f, m->node->n_in);
 }
 
-/* The placeholders are counted as soon as the node is made. */
+/* Checks the number of placeholders when the node is created. */
 static mr_status *format_shape(mr_infer *c)
 {
     form f = {0};
@@ -82,11 +82,11 @@ static mr_status *print_element(const mr_tensor *flat, int64_t i, mr_str *out)
 
 typedef struct printing {
     const mr_tensor *t, *flat;
-    int64_t edge; /* so many at each end of a dimension */
+    int64_t edge; /* how many entries to print at each end of a dimension */
     mr_str *out;
 } printing;
 
-/* Between the entries of dimension d: a space, or new lines down to the column of its bracket. */
+/* Prints the separator between entries of dimension d: a space, or new lines and the indentation of its bracket. */
 static void print_gap(const printing *p, int d)
 {
     for (int k = d + 1; k < p->t->rank; k++)
@@ -95,7 +95,7 @@ static void print_gap(const printing *p, int d)
         mr_str_appendc(p->out, ' ');
 }
 
-/* Dimension d of the part of `n` elements that starts at element `at`. */
+/* Prints dimension d of the part of `n` elements that starts at element `at`. */
 static mr_status *print_part(const printing *p, int d, int64_t at, int64_t n)
 {
     if (d == p->t->rank)

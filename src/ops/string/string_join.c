@@ -1,9 +1,9 @@
-/* ops/string/string_join.c -- StringJoin: strings put together element by element. */
+/* ops/string/string_join.c -- StringJoin: joins strings element by element. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "run/run.h"
 
-/* The shape of all inputs that are no scalars; NULL when all are. */
+/* An input with the common shape of all inputs that are not scalars; NULL if all are scalars. */
 static mr_status *joined_shape(mr_run *r, const mr_tensor **out)
 {
     *out = NULL;
@@ -19,7 +19,7 @@ static mr_status *joined_shape(mr_run *r, const mr_tensor **out)
     return NULL;
 }
 
-/* Element i of the result, into s. */
+/* Joins element i of the result in s; false if there is no memory. */
 static bool join_element(const mr_run *r, int64_t i, mr_sv separator, mr_str *s)
 {
     mr_str_clear(s);
@@ -64,8 +64,8 @@ static mr_status *join_shape(mr_infer *c)
         if (c->in[i]->rank > 0)
             MR_TRY(mr_infer_merge(c, s, c->in[i], &s));
     }
-    /* An input of unknown rank may be a scalar, so it adds nothing; what is known of the others
-     * holds. */
+    /* An input of unknown rank may be a scalar, so it adds no information; the shape of the others
+     * still holds. */
     c->out[0] = all_scalar && all_ranks ? &mr_pshape_scalar : s;
     return NULL;
 }

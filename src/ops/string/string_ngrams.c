@@ -1,13 +1,13 @@
-/* ops/string/string_ngrams.c -- StringNGrams: neighbouring words of each row of a ragged tensor, joined.
+/* ops/string/string_ngrams.c -- StringNGrams: joins neighbouring words of each row of a ragged tensor.
  *
- * A row is thought to have pad_width padding words (or as many as the width asks for, where it is
- * negative) at each end.  Short rows may be kept as one n-gram of all they have. */
+ * Each row is extended by pad_width padding words at each end (by width - 1 if pad_width is negative).
+ * Short rows may be kept as one n-gram of all their words. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "ops/string/strings.h"
 
-/* Words of all n-grams of a row.  Few words may be asked for in very wide n-grams, of which nearly all is
- * padding: time and memory would grow with the square of the width. */
+/* The limit of the words in all n-grams of a row.  A few words with a very large width would give n-grams that are
+ * mostly padding: time and memory would grow with the square of the width. */
 #define MAX_WORDS ((int64_t)1 << 30)
 
 typedef struct grams {
@@ -54,13 +54,13 @@ static void deinit_grams(void *p)
     mr_free(g->widths);
 }
 
-/* More padding than words of the n-gram is of no use to it. */
+/* Padding beyond width - 1 would only give n-grams without words. */
 static int64_t padding_of(const grams *g, int64_t width)
 {
     return MR_MIN(g->pad_width < 0 ? width - 1 : g->pad_width, width - 1);
 }
 
-/* How many n-grams of one width a row of n words has; false when that number is too large. */
+/* How many n-grams of one width a row of n words has; false if the number overflows. */
 static bool count_grams(const grams *g, int64_t n, int64_t width, int64_t *out)
 {
     int64_t pad, all;
@@ -70,7 +70,7 @@ static bool count_grams(const grams *g, int64_t n, int64_t width, int64_t *out)
     return true;
 }
 
-/* All n-grams of a row; *kept is the width of the one that a short row becomes, or 0. */
+/* Counts all n-grams of a row; *kept is the width of the n-gram that a short row becomes, or 0. */
 static mr_status *count_row(const grams *g, int64_t n, int64_t *out, int64_t *kept)
 {
     int64_t total = 0, here, words;
@@ -83,7 +83,7 @@ static mr_status *count_row(const grams *g, int64_t n, int64_t *out, int64_t *ke
                             (long long)here, (long long)g->widths[i]);
     }
     if (g->preserve_short && total == 0 && n > 0) {
-        /* All the words and all the padding there is, which is less than the width asks for. */
+        /* All the words and all the padding, which together are fewer than the smallest width. */
         if (g->pad_width > (INT64_MAX - n) / 2)
             return mr_invalid("pad_width is too large: %lld", (long long)g->pad_width);
         *kept = n + 2 * MR_MAX(g->pad_width, 0);
@@ -107,7 +107,7 @@ static mr_sv word_at(const grams *g, const row *w, int64_t i)
                        : mr_tensor_str_at(w->data, w->from + i);
 }
 
-/* `width` words from word `i` on, which may lie in the padding. */
+/* Joins `width` words from word `i` on, some of which may be padding. */
 static mr_status *join_words(const grams *g, const row *w, int64_t i, int64_t width, mr_str *s)
 {
     mr_str_clear(s);

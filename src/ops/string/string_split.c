@@ -1,16 +1,17 @@
-/* ops/string/string_split.c -- StringSplit and StringSplitV2: words, as a sparse matrix of a row a string.
+/* ops/string/string_split.c -- StringSplit and StringSplitV2: split strings into words, as a sparse matrix
+ * with a row per string.
  *
- * The older form cuts at each of a set of bytes, or after every byte where the set is empty; the newer
- * one at a whole string, or at runs of white space where that is empty, as Python's split does. */
+ * The older form splits at each byte of a set, or after every byte if the set is empty.  The newer one
+ * splits at a whole string, or at runs of white space if that is empty, as Python's split does. */
 #include "graph/infer.h"
 #include "ops/string/strings.h"
 #include "base/vec.h"
 
-typedef struct words { /* of all strings, one after another */
+typedef struct words { /* the words of all strings, concatenated */
     mr_sv *p;
     int64_t *row;
     size_t n, cap;
-    int64_t at; /* the string being cut */
+    int64_t at; /* the string that is being split */
 } words;
 
 static mr_status *add_word(words *w, const char *p, size_t n)
@@ -144,7 +145,7 @@ static mr_status *cut_at_spaces(words *w, mr_sv s, int64_t cuts)
             i++;
         if (i == s.n)
             return NULL;
-        if (cuts == 0) /* the rest is one word, with what is behind it */
+        if (cuts == 0) /* the rest is one word, including trailing space */
             return add_word(w, s.p + i, s.n - i);
         size_t start = i;
         while (i < s.n && !is_space(s.p[i]))
@@ -159,7 +160,7 @@ static mr_status *cut_at_string(words *w, mr_sv s, mr_sv sep, const void *state)
     int64_t cuts = *(const int64_t *)state;
     if (sep.n == 0)
         return cut_at_spaces(w, s, cuts);
-    for (; cuts != 0; cuts -= cuts > 0) { /* a negative number of cuts means any */
+    for (; cuts != 0; cuts -= cuts > 0) { /* a negative number of cuts means no limit */
         const char *at = memmem(s.p, s.n, sep.p, sep.n);
         if (!at)
             break;

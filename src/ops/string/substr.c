@@ -1,11 +1,11 @@
 /* ops/string/substr.c -- Substr: a piece of each string, counted in bytes or in characters of UTF-8.
  *
- * pos and len have one shape, against which the strings are broadcast. */
+ * pos and len have the same shape, against which the strings are broadcast. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "ops/string/strings.h"
 
-/* Moves *at over n characters; false when the string ends before. */
+/* Moves *at forward over n characters; false if the string ends before. */
 static bool skip_chars(mr_sv s, int64_t n, size_t *at)
 {
     for (; n > 0 && *at < s.n; n--)
@@ -24,7 +24,7 @@ static bool skip_chars_back(mr_sv s, int64_t n, size_t *at)
     return n <= 0;
 }
 
-/* The piece, or false when pos lies outside of the string. */
+/* The substring in characters; false if pos is outside of the string. */
 static bool cut_chars(mr_sv s, int64_t pos, int64_t len, mr_sv *out)
 {
     size_t from = pos < 0 ? s.n : 0;
@@ -36,7 +36,7 @@ static bool cut_chars(mr_sv s, int64_t pos, int64_t len, mr_sv *out)
     return true;
 }
 
-/* A negative len means the rest, as a length that was too large does. */
+/* The substring in bytes.  A negative len means the rest, as a len that is too large does. */
 static bool cut_bytes(mr_sv s, int64_t pos, int64_t len, mr_sv *out)
 {
     int64_t n = (int64_t)s.n;
@@ -58,7 +58,7 @@ static mr_status *cut_element(const mr_run *r, int64_t i, int64_t k, int64_t m, 
     return mr_tensor_set_str(out, i, piece);
 }
 
-/* Strides of a broadcast operand: 0 where it has one element. */
+/* The strides of a broadcast operand: 0 along dimensions of size 1. */
 static void operand_steps(const mr_tensor *t, const mr_shape *to, int64_t *steps)
 {
     int64_t step = 1;

@@ -110,7 +110,7 @@ MR_OP(UnicodeTranscode,
 
 /* ---- decoding ---- */
 
-typedef struct codes { /* of all texts, one after another */
+typedef struct codes { /* the code points of all texts, concatenated */
     int32_t *c;
     int64_t *start;
     size_t n, cap;
@@ -224,7 +224,7 @@ MR_OP(UnicodeDecodeWithOffsets,
 
 /* ---- encoding ---- */
 
-/* Code points that never stand for a character. */
+/* Whether a code point may represent a character: it is in range and not a noncharacter. */
 static bool is_character(int32_t c)
 {
     return c >= 0 && mr_code_valid((uint32_t)c) && !(c >= 0xfdd0 && c <= 0xfdef) &&
