@@ -1,9 +1,9 @@
-/* ops/summary/histogram.c -- HistogramSummary: how often values fall into buckets that grow by a
- * tenth, as TensorFlow has them.
+/* ops/summary/histogram.c -- HistogramSummary: counts values in buckets, each a tenth larger than the one
+ * before, as TensorFlow does.
  *
  * Bucket i counts the values v with limit[i-1] <= v < limit[i].  The limits are -max, .., -1.1e-12,
  * -1e-12, 0, 1e-12, 1.1e-12, .., max, where max is the largest double: each 1.1 times the one
- * before, from rounded products, so every bit of them is TensorFlow's.  Sums are made in the order
+ * before, from rounded products, so they equal TensorFlow's bit for bit.  Sums are computed in the order
  * of the values for the same reason. */
 #include <float.h>
 #include <math.h>
@@ -33,7 +33,7 @@ static void histogram_init(histogram *h)
     }
 }
 
-/* The first limit above v; the last one for the largest double, above which there is none. */
+/* The first limit above v; for the largest double, the last limit, because there is none above it. */
 static int bucket_of(const histogram *h, double v)
 {
     int at = 0, n = LIMITS - 1;
@@ -77,7 +77,7 @@ static mr_status *add_all(histogram *h, const mr_tensor *t, const char *node)
     return NULL;
 }
 
-/* Runs of empty buckets become one, with the last limit of the run.  Returns how many are left,
+/* Merges each run of empty buckets to one with the last limit of the run.  Returns how many buckets are left,
  * at the front of both arrays. */
 static size_t drop_empty(histogram *h)
 {
@@ -93,7 +93,7 @@ static size_t drop_empty(histogram *h)
 
 static void put_number(mr_pb_writer *w, uint32_t field, double v)
 {
-    if (v != 0) /* -0 is left out too, as the protobuf of TensorFlow 2.9 does */
+    if (v != 0) /* -0 is omitted, too, as in the protobuf library of TensorFlow 2.9 */
         mr_pb_put_double(w, field, v);
 }
 

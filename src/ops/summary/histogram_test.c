@@ -1,4 +1,4 @@
-/* ops/summary/histogram_test.c -- what HistogramSummary writes, read back as a message. */
+/* ops/summary/histogram_test.c -- reads the output of HistogramSummary back as a message. */
 #include <float.h>
 
 #include "ops/kernel_fixture.h"

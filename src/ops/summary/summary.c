@@ -1,4 +1,4 @@
-/* ops/summary/summary.c -- ScalarSummary and MergeSummary, and writing Summary messages. */
+/* ops/summary/summary.c -- ScalarSummary and MergeSummary; writes Summary messages. */
 #include "ops/summary/summary.h"
 
 #include "base/map.h"
@@ -82,7 +82,7 @@ MR_OP(ScalarSummary,
 
 /* ---- MergeSummary ---- */
 
-/* The bytes are a Summary in all their depth. */
+/* Checks that the bytes are a well-formed Summary, including nested messages. */
 static mr_status *check_summary(mr_sv bytes)
 {
     ProtobufCMessage *m = NULL;
@@ -107,7 +107,7 @@ static mr_sv tag_of(mr_sv value)
     return tag;
 }
 
-/* Takes over the values as they are; tags are the keys of `seen`. */
+/* Copies the values unchanged; `seen` has their tags as keys. */
 static mr_status *add_values(mr_summary *s, mr_map *seen, mr_sv bytes)
 {
     mr_pb_reader r;
@@ -133,7 +133,7 @@ static mr_status *merge_summary(mr_run *r)
 {
     mr_status *st = NULL;
     mr_summary s;
-    mr_map seen = {.borrow_keys = true}; /* the inputs hold them */
+    mr_map seen = {.borrow_keys = true}; /* the keys point into the inputs */
     mr_summary_init(&s);
     for (int i = 0; i < r->n_in; i++)
         for (int64_t k = 0; k < mr_in(r, i)->n; k++)

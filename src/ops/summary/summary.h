@@ -1,4 +1,4 @@
-/* ops/summary/summary.h -- writing Summary messages, the values that training reports.
+/* ops/summary/summary.h -- writes Summary messages, the values that training reports.
  *
  *     mr_summary s;
  *     mr_summary_init(&s);
@@ -29,19 +29,20 @@ typedef struct mr_summary {
 } mr_summary;
 
 void mr_summary_init(mr_summary *s);
-/* A Value with its tag; ended by mr_pb_end. */
+/* Begins a Value with its tag; end it with mr_pb_end. */
 size_t mr_summary_begin(mr_summary *s, mr_sv tag);
 mr_status *mr_summary_finish(mr_summary *s, mr_run *r);
 
-/* Fields of a Value: how the elements of a tensor are distributed (INVALID_ARGUMENT "Nan in summary
- * histogram for: NAME"), and a tensor in full. */
+/* Write fields of a Value: the histogram of a tensor's elements (INVALID_ARGUMENT "Nan in summary histogram
+ * for: NAME"), and a whole tensor. */
 mr_status *mr_summary_put_histogram(mr_pb_writer *w, const mr_tensor *t, const char *name);
 mr_status *mr_summary_put_tensor(mr_pb_writer *w, const mr_tensor *t);
-/* Values of up to max_images images [batch, height, width, channels] as PNG files (ops/image/image_summary.c), and of
- * sounds [batch, frames, channels] as WAV files (ops/audio/audio_summary.c).  On an error out is not whole. */
+/* Write Values of up to max_images images [batch, height, width, channels] as PNG files (ops/image/image_summary.c),
+ * and of sounds [batch, frames, channels] as WAV files (ops/audio/audio_summary.c).  After an error, out is
+ * incomplete. */
 mr_status *mr_summary_put_images(mr_summary *out, mr_sv tag, const mr_tensor *t, int64_t max_images, const mr_tensor *bad);
 mr_status *mr_summary_put_sounds(mr_summary *out, mr_sv tag, const mr_tensor *t, int64_t max_outputs, float rate);
-/* INVALID_ARGUMENT when the bytes are no SummaryMetadata. */
+/* INVALID_ARGUMENT if the bytes are not a SummaryMetadata. */
 mr_status *mr_summary_check_metadata(mr_sv bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* ops/summary/tensor_summary.c -- TensorSummary, TensorSummaryV2: a tensor in full as a Summary. */
+/* ops/summary/tensor_summary.c -- TensorSummary, TensorSummaryV2: write a whole tensor as a Summary. */
 #include "graph/infer.h"
 #include "ops/summary/summary.h"
 #include "proto/event.pb-c.h"
@@ -6,7 +6,7 @@
 
 enum { TENSOR_DTYPE = 1, TENSOR_SHAPE = 2, TENSOR_CONTENT = 4 };
 
-/* Strings (and what else is not plain) go into typed fields, numbers always as bytes. */
+/* Strings and other types that are not plain go into typed fields; numbers are always written as bytes. */
 mr_status *mr_summary_put_tensor(mr_pb_writer *w, const mr_tensor *t)
 {
     mr_dtype type = (mr_dtype)t->dtype;

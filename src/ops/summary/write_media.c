@@ -1,10 +1,10 @@
-/* ops/summary/write_media.c -- WriteImageSummary, WriteAudioSummary: images and sounds to an event file. */
+/* ops/summary/write_media.c -- WriteImageSummary, WriteAudioSummary: write images and sounds to an event file. */
 #include "graph/infer.h"
 #include "ops/io/name_input.h"
 #include "ops/summary/summary.h"
 #include "ops/summary/writer.h"
 
-/* Sends a Summary, which is freed; st: what went wrong while it was made. */
+/* Sends a Summary and frees it.  If st is an error from building it, nothing is sent and st is returned. */
 static mr_status *send_summary(mr_run *r, int64_t step, mr_summary *s, mr_status *st)
 {
     mr_event_out e;

@@ -1,8 +1,8 @@
 /* ops/summary/write_summary.c -- the ops that write to an event file: WriteSummary, WriteScalarSummary,
  * WriteHistogramSummary, WriteRawProtoSummary, WriteGraphSummary, ImportEvent.
  *
- * Messages that come serialized are looked at in all their depth before they are written: whoever reads
- * the file later cannot ask where a bad one came from. */
+ * Serialized messages are checked, including nested messages, before they are written: a reader of the file
+ * could not find out where a malformed one came from. */
 #include "graph/infer.h"
 #include "ops/io/name_input.h"
 #include "ops/summary/summary.h"
@@ -15,7 +15,7 @@
 #define WRITER "w = SummaryWriter shared_name=\"w\"; "
 #define NOBODY " -> !NOT_FOUND does not exist"
 
-/* The bytes are such a message in all their depth; DATA_LOSS with this text if not. */
+/* Checks that the bytes are a well-formed message, including nested ones; DATA_LOSS with this text if not. */
 static mr_status *check_message(const ProtobufCMessageDescriptor *d, mr_sv bytes, const char *text)
 {
     ProtobufCMessage *m = NULL;
@@ -113,7 +113,7 @@ MR_OP(WriteHistogramSummary,
 
 /* ---- whole messages ---- */
 
-/* The values of all Summaries become those of one: messages back to back are one message. */
+/* Merges the values of all Summaries into one: concatenated messages are one message. */
 static mr_status *write_raw(mr_run *r)
 {
     int64_t step;

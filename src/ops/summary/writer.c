@@ -1,9 +1,9 @@
 /* ops/summary/writer.c -- SummaryWriter, CreateSummaryFileWriter, FlushSummaryWriter,
  * CloseSummaryWriter.
  *
- * A SummaryWriter op gives a handle only; the writer is made by CreateSummaryFileWriter, and until then
- * whoever writes is told NOT_FOUND.  Closing takes it out of the device's resources; the file is closed
- * when the last op that uses it has ended. */
+ * A SummaryWriter op only returns a handle; CreateSummaryFileWriter creates the writer, and until then ops
+ * that write fail with NOT_FOUND.  Closing removes it from the device's resources; the file is closed when
+ * the last op that uses it has ended. */
 #include "ops/summary/writer.h"
 
 #include <stdatomic.h>
@@ -30,7 +30,7 @@ static void writer_free(mr_object *o)
 
 static const mr_object_type writer_type = {"tensorflow::SummaryWriterInterface", writer_free};
 
-/* ---- writing to it ---- */
+/* ---- writing ---- */
 
 mr_status *mr_summary_writer_put(mr_run *r, mr_sv event)
 {
@@ -86,7 +86,7 @@ static mr_status *handle_init(mr_make *m, void *p)
     MR_TRY(mr_resource_check_names(container, shared));
     char *c = container.n ? mr_strndup(container.p, container.n)
                           : mr_strdup(mr_resources_default(m->device->resources));
-    char *name = mr_strndup(shared.p, shared.n); /* as it is, even when empty */
+    char *name = mr_strndup(shared.p, shared.n); /* unchanged, even if it is empty */
     mr_status *st = mr_handle_tensor(
         mr_handle_new(m->device->name, c, name, writer_type.name, 0, NULL), handle);
     mr_free(c);
@@ -128,7 +128,7 @@ static mr_status *make_writer(void *ctx, mr_object **out)
     mr_status *st = mr_dir_exists(q->logdir) ? NULL : mr_dir_make(q->logdir);
     if (st)
         return st;
-    /* The process and a number keep names apart. */
+    /* The process id and a number make the name unique. */
     bool dot = q->suffix.n > 0 && q->suffix.p[0] == '.';
     char *suffix = mr_printf(".%d.%lld%s%.*s", (int)getpid(),
                              (long long)atomic_fetch_add(&n_files, 1), dot ? "" : ".",

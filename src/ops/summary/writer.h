@@ -1,4 +1,4 @@
-/* ops/summary/writer.h -- a resource that writes event files, and how ops write to it.
+/* ops/summary/writer.h -- a resource that writes event files, and the interface for ops that write to it.
  *
  *     mr_event_out e;
  *     mr_event_out_begin(&e, step);
@@ -17,12 +17,12 @@ typedef struct mr_event_out {
 } mr_event_out;
 
 void mr_event_out_begin(mr_event_out *e, int64_t step);
-/* st (taken over): what went wrong meanwhile; then nothing is written. */
+/* Takes over st, an error from building the event; if it is not NULL, nothing is written and st is returned. */
 mr_status *mr_event_out_send(mr_event_out *e, mr_run *r, mr_status *st);
-/* Bytes that are an Event already. */
+/* Writes bytes that are already a serialized Event. */
 mr_status *mr_summary_writer_put(mr_run *r, mr_sv event);
 
-/* A Summary with one Value of this tag begins; ended by two calls of mr_pb_end: value, then summary. */
+/* Begins a Summary with one Value of this tag; end it with two calls of mr_pb_end: value, then summary. */
 typedef struct mr_value_marks {
     size_t summary, value;
 } mr_value_marks;

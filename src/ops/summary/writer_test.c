@@ -1,4 +1,4 @@
-/* ops/summary/writer_test.c -- what the writing ops leave in an event file. */
+/* ops/summary/writer_test.c -- the event files that the writing ops produce. */
 #include "ops/io/file_example_fixture.h"
 
 #include "base/file.h"
