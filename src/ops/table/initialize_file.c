@@ -1,7 +1,7 @@
 /* ops/table/initialize_file.c -- InitializeTableFromTextFile: a table from the lines of a file.
  *
  * Keys and values are each the whole line, its number, or a column of it.  Lines are read in pieces of
- * some thousand, so that neither file nor table has to be in memory twice. */
+ * a few thousand, so that neither the file nor the table is in memory twice. */
 #include <stdlib.h>
 
 #include "base/file.h"
@@ -13,7 +13,7 @@ enum {
     WHOLE_LINE = -2,
     LINE_NUMBER = -1,
     LINES_A_PIECE = 4096,
-    MAX_LINE = 1 << 28 /* bytes; some files have no end, and no lines */
+    MAX_LINE = 1 << 28 /* bytes; a file such as /dev/zero has no line ends */
 };
 
 typedef struct layout {
@@ -40,9 +40,9 @@ typedef struct reading {
     const layout *l;
     const char *path;
     mr_source file;
-    char piece[16 << 10]; /* of the file; bytes at..end are not yet taken */
+    char piece[16 << 10]; /* a piece of the file, of which bytes at..end are not yet used */
     size_t at, end;
-    mr_str line; /* without its end */
+    mr_str line; /* without its line end */
     int64_t lines; /* read so far */
     mr_dtype key, value;
     bool ended;
@@ -101,7 +101,7 @@ static mr_status *read_field(const reading *r, mr_sv s, mr_tensor *out, int64_t 
     }
 }
 
-/* Column `index` of a line. */
+/* Finds column `index` of a line. */
 static mr_status *find_column(const reading *r, mr_sv line, int64_t index, mr_sv *out)
 {
     mr_sv rest = line;
@@ -116,7 +116,7 @@ static mr_status *find_column(const reading *r, mr_sv line, int64_t index, mr_sv
 
 static mr_status *put_part(const reading *r, mr_sv line, int64_t index, mr_tensor *out, int64_t i)
 {
-    if (index == LINE_NUMBER) { /* counted from 0; wraps where a test of limits says so */
+    if (index == LINE_NUMBER) { /* counted from 0; the sum with the offset wraps */
         MR_DATA(int64_t, out)[i] = (int64_t)((uint64_t)r->lines + (uint64_t)r->l->offset);
         return NULL;
     }
@@ -127,7 +127,7 @@ static mr_status *put_part(const reading *r, mr_sv line, int64_t index, mr_tenso
 
 /* ---- lines ---- */
 
-/* Appends what the piece at hand has of the line; *whole when that was its end. */
+/* Appends the part of the line that is in the current piece; *whole says whether it ends there. */
 static mr_status *take_piece(reading *r, bool *whole)
 {
     const char *from = r->piece + r->at, *stop = memchr(from, '\n', r->end - r->at);
@@ -139,7 +139,7 @@ static mr_status *take_piece(reading *r, bool *whole)
     return NULL;
 }
 
-/* *there false: the file has ended. */
+/* Reads the next line; *there is false at the end of the file. */
 static mr_status *next_line(reading *r, mr_sv *line, bool *there)
 {
     bool whole = false;
@@ -185,7 +185,7 @@ static mr_status *read_lines(reading *r, mr_tensor *keys, mr_tensor *values, int
     return NULL;
 }
 
-/* A source of the table; see table.h. */
+/* An mr_lookup_source; see table.h. */
 static mr_status *next_piece(void *ctx, mr_tensor **keys, mr_tensor **values)
 {
     reading *r = ctx;

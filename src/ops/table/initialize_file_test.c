@@ -1,4 +1,4 @@
-/* ops/table/initialize_file_test.c -- tables from text files. */
+/* ops/table/initialize_file_test.c -- initializes tables from text files. */
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -78,7 +78,7 @@ MR_TEST(table_from_whole_lines_and_their_numbers)
     MR_CHECK_INT(find(&g, "quick"), 1);
     MR_CHECK_INT(find(&g, "fox"), 2);
     MR_CHECK_INT(find(&g, ""), -1);
-    MR_CHECK_OK(fill(&g)); /* the same again is no matter */
+    MR_CHECK_OK(fill(&g)); /* the same content again is fine */
     end(&g);
 }
 

@@ -1,12 +1,12 @@
 /* ops/table/table.c -- see table.h.
  *
- * Entries lie one behind the other in two tensors, keys and values, which grow by doubling; an open
- * hash of entry numbers finds them.  Whoever is removed leaves its place to the last entry, and the
- * hash closes the gap behind it, so nothing is ever marked as deleted.  Hashes have a secret of the
- * table's own, so that nobody can make keys collide.
+ * Entries are contiguous in two tensors, keys and values, which grow by doubling; an open-addressing hash
+ * of entry numbers finds them.  When an entry is removed, the last entry takes its place and the hash
+ * closes the gap, so there are no deletion marks.  Each table has a secret hash key, so that nobody can
+ * make keys collide.
  *
- * A dense table of TensorFlow shows its buckets when exported, and grows by a rule of its own: how many
- * buckets it would have is counted along. */
+ * TensorFlow's dense table exports its buckets and grows by its own rule, so the number of buckets that it
+ * would have is tracked here. */
 #include "ops/table/table.h"
 
 #include "base/clock.h"
@@ -19,8 +19,8 @@ struct mr_lookup {
     mr_object base;
     mr_lookup_kind kind;
     mr_dtype key, value;
-    mr_shape *key_shape, *value_shape; /* of one */
-    int64_t key_width, value_width;    /* elements of one */
+    mr_shape *key_shape, *value_shape; /* shape of one key, one value */
+    int64_t key_width, value_width;    /* elements of one key, one value */
     mr_tensor *empty_key, *deleted_key;
     float max_load;
     uint64_t secret[2];
@@ -50,7 +50,7 @@ static void free_table(mr_object *o)
 
 const mr_object_type mr_lookup_type = {"tensorflow::lookup::LookupInterface", free_table};
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 static bool same_rows(const mr_tensor *a, int64_t i, const mr_tensor *b, int64_t k, int64_t width)
 {
@@ -145,7 +145,7 @@ int64_t mr_lookup_size(mr_lookup *t)
     return n;
 }
 
-/* ---- finding ---- */
+/* ---- lookup ---- */
 
 static uint64_t mix_hash(uint64_t h)
 {
@@ -174,7 +174,7 @@ static uint64_t hash_row(const mr_lookup *t, const mr_tensor *keys, int64_t i)
     return mix_hash(mix_hash(v ^ t->secret[0]) + t->secret[1]);
 }
 
-/* The slot where row i of `keys` is, or where it belongs. */
+/* The slot of row i of `keys`, or the free slot where it belongs. */
 static int64_t find_slot_locked(const mr_lookup *t, const mr_tensor *keys, int64_t i)
     MR_REQUIRES(t->mu)
 {
@@ -184,7 +184,7 @@ static int64_t find_slot_locked(const mr_lookup *t, const mr_tensor *keys, int64
     return at;
 }
 
-/* The entry of row i; -1: there is none. */
+/* The entry of row i; -1 if there is none. */
 static int64_t find_locked(const mr_lookup *t, const mr_tensor *keys, int64_t i) MR_REQUIRES(t->mu)
 {
     return t->n == 0 ? -1 : t->slots[find_slot_locked(t, keys, i)] - 1;
@@ -230,14 +230,14 @@ static mr_status *rehash_locked(mr_lookup *t, int64_t n_slots) MR_REQUIRES(t->mu
     return NULL;
 }
 
-/* Room for `more` entries; the hash stays at most half full. */
+/* Makes room for `more` entries; the hash stays at most half full. */
 static mr_status *reserve_locked(mr_lookup *t, int64_t more) MR_REQUIRES(t->mu)
 {
     int64_t want = t->n + more, cap = MR_MAX(t->cap, 8), n_slots = MR_MAX(t->n_slots, 16);
     if (want <= t->cap)
         return NULL;
     while (cap < want)
-        cap *= 2; /* want counts things in memory: no overflow */
+        cap *= 2; /* cannot overflow: `want` counts objects that are in memory */
     while (n_slots < 2 * cap)
         n_slots *= 2;
     MR_TRY(grow_rows(t->key_shape, t->key, t->key_width, t->n, cap, &t->keys));
@@ -265,7 +265,8 @@ static mr_status *put_locked(mr_lookup *t, const mr_tensor *keys, const mr_tenso
                                        i * t->value_width, t->value_width);
 }
 
-/* Open addressing without marks: whoever stands behind the gap and may stand in it moves up. */
+/* Fills the gap with the next entry of the probe sequence that may be there, and continues with the gap which that
+ * leaves, so that no deletion marks are needed. */
 static void close_gap_locked(mr_lookup *t, int64_t gap) MR_REQUIRES(t->mu)
 {
     int64_t mask = t->n_slots - 1;
@@ -313,7 +314,7 @@ static void clear_locked(mr_lookup *t) MR_REQUIRES(t->mu)
 
 /* ---- checks ---- */
 
-/* *n is how many keys there are: the shape without the key's own. */
+/* Checks the type and shape of keys; *n is the number of keys, and *prefix the rank without the key's dimensions. */
 static mr_status *check_keys(const mr_lookup *t, const mr_tensor *keys, int64_t *n, int *prefix)
 {
     const mr_shape *s = t->key_shape;
@@ -328,7 +329,7 @@ static mr_status *check_keys(const mr_lookup *t, const mr_tensor *keys, int64_t 
     return NULL;
 }
 
-/* The keys' own dimensions, then those of a value. */
+/* The first `prefix` dimensions of keys, followed by those of a value. */
 static mr_status *values_shape(const mr_lookup *t, const mr_tensor *keys, int prefix, mr_shape *out)
 {
     mr_shape_set(out, prefix, keys->dims);
@@ -358,13 +359,13 @@ static mr_status *check_pairs(const mr_lookup *t, const mr_tensor *keys, const m
     return NULL;
 }
 
-/* The keys that a dense table keeps for itself. */
+/* Whether row i of `keys` equals `key`, one of the reserved keys of a dense table. */
 static bool is_key(const mr_lookup *t, const mr_tensor *keys, int64_t i, const mr_tensor *key)
 {
     return key && same_rows(keys, i, key, 0, t->key_width);
 }
 
-/* A dense table takes one key, or a row of them, and none that it keeps for itself. */
+/* A dense table accepts one key, or a vector of them, and no reserved keys. */
 static mr_status *check_dense_keys(const mr_lookup *t, const mr_tensor *keys, int64_t n)
 {
     const mr_shape *s = t->key_shape;
@@ -428,7 +429,7 @@ mr_status *mr_lookup_find(mr_lookup *t, mr_allocator *a, const mr_tensor *keys,
     return st;
 }
 
-/* A table of TensorFlow grows as if all keys were new ones. */
+/* TensorFlow's table grows as if all keys were new. */
 static void count_buckets_locked(mr_lookup *t, int64_t more) MR_REQUIRES(t->mu)
 {
     while (t->kind == MR_LOOKUP_DENSE && t->n_buckets < INT64_MAX / 2 &&
@@ -483,7 +484,7 @@ mr_status *mr_lookup_remove(mr_lookup *t, const mr_tensor *keys)
     return st;
 }
 
-/* Keys and values as a source of one piece. */
+/* An mr_lookup_source of keys and values in one piece. */
 typedef struct one_piece {
     const mr_tensor *keys, *values;
     bool given;
@@ -523,7 +524,7 @@ mr_status *mr_lookup_import(mr_lookup *t, const mr_tensor *keys, const mr_tensor
 
 /* ---- exporting ---- */
 
-/* Rows of a table as a tensor of `rows` of them, the rest filled with `filler` or zero. */
+/* Copies the rows of a table to a new tensor of `rows` rows; the rest is filled with `filler` or zero. */
 static mr_status *export_rows(mr_allocator *a, mr_dtype type, const mr_shape *row, int64_t width,
                               int64_t n, int64_t rows, const mr_tensor *from,
                               const mr_tensor *filler, mr_tensor **out)
@@ -608,7 +609,7 @@ static mr_status *add_once_locked(mr_lookup *t, const mr_tensor *keys, const mr_
     return NULL;
 }
 
-/* Of a table that has been initialised: these are entries of it, too. */
+/* For a table that is already initialised: checks that it has the same entries. */
 static mr_status *compare_locked(mr_lookup *t, const mr_tensor *keys, const mr_tensor *values,
                                  int64_t *seen) MR_REQUIRES(t->mu)
 {
@@ -653,7 +654,7 @@ mr_status *mr_lookup_initialize(mr_lookup *t, mr_lookup_source next, void *ctx)
     bool before = t->initialized;
     mr_status *st = initialize_locked(t, next, ctx);
     if (st && !before)
-        clear_locked(t); /* another try starts afresh */
+        clear_locked(t); /* so that another attempt starts with an empty table */
     mr_unlock(&t->mu);
     return st;
 }

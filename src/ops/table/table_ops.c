@@ -1,14 +1,14 @@
-/* ops/table/table_ops.c -- the ops that make lookup tables and those that use them.
+/* ops/table/table_ops.c -- the ops that create lookup tables and those that use them.
  *
- * Each op has two forms that differ only in the handle (ops/queue/named.h).  A table of tensors or of
- * scalars, static or not, is the same object behind them. */
+ * Each op has two forms that differ only in the handle (ops/queue/named.h).  Tables of tensors and of
+ * scalars, static or mutable, are the same type of object. */
 #include "base/memory.h"
 #include "graph/infer.h"
 #include "ops/queue/named.h"
 #include "ops/queue/tuple.h"
 #include "ops/table/table.h"
 
-/* ---- making tables ---- */
+/* ---- creating tables ---- */
 
 typedef struct maker {
     mr_named named;
@@ -29,7 +29,7 @@ static mr_status *read_value_shape(mr_make *m, maker *k)
     MR_TRY(mr_node_get_shape(m->node, "value_shape", &s));
     if (!mr_pshape_full(s))
         return mr_invalid("value_shape must be fully defined, got %s", MR_PSHAPE_TEXT(s));
-    /* Rows of a dense table are vectors at most, those of the others exactly. */
+    /* The values of a mutable table are scalars or vectors. */
     if (k->kind == MR_LOOKUP_MUTABLE && s->rank != 1 && s->rank != 0)
         return mr_invalid("Default value must be a vector, got shape %s", MR_PSHAPE_TEXT(s));
     mr_shape_set(k->value_shape, s->rank, s->dims);
@@ -114,7 +114,7 @@ static mr_status *run_maker(mr_run *r)
     return st;
 }
 
-/* Kernels for each type of key, so that what cannot be a key has none; shared by both forms of an op. */
+/* Kernels for each type of key, so that other types have none; shared by both forms of an op. */
 #define KEYED(name, fn) \
     static const mr_kernel name[] = {MR_CPU_ONE(fn, MR_PLAIN) {"CPU", MR_STRING, fn}, {0}}
 
@@ -202,9 +202,9 @@ MR_OP(AnonymousMutableDenseHashTable,
     .examples = MR_EXAMPLES("key_dtype=int64 value_dtype=float: 0, 1 -> shape()",
                             "key_dtype=string value_dtype=float: \"a\", \"b\" -> shape()"));
 
-/* ---- using them ---- */
+/* ---- using tables ---- */
 
-/* The types of the node are those of the table; `n_in`, `n_out` of {key, value}. */
+/* Checks that the types of the node's first n_in inputs and n_out outputs are those of the table. */
 static mr_status *check_types(const mr_run *r, const mr_lookup *t, int n_in, int n_out, bool out_keys)
 {
     int in[3] = {r->node->in_types[0], mr_lookup_key_type(t), mr_lookup_value_type(t)};
@@ -341,7 +341,7 @@ static mr_status *changing_shape(mr_infer *c)
     return NULL;
 }
 
-/* The shape of the values of `keys`, if the handle has it.  each: every row of keys is one key, whatever its shape. */
+/* The shape of the values of `keys`, if the handle has it.  each: every row of keys is one key, of any shape. */
 static mr_status *values_shape(mr_infer *c, const mr_pshape *keys, const char *key_attr, const char *value_attr, bool each,
                                const mr_pshape **out)
 {
