@@ -1,6 +1,6 @@
 /* ops/nn/avg_pool.c -- AvgPool and its gradient: the mean of the pixels that a window covers, and
  * each window's gradient spread evenly over them. */
-#ifndef T /* ---- read once: the ops ---- */
+#ifndef T /* ---- included once: the ops ---- */
 #include "ops/nn/avg_pool.h"
 
 #include "base/memory.h"
@@ -197,7 +197,7 @@ MR_OP(AvgPoolGrad,
         "ksize=[1, 2, 2, 1] strides=[1, 2, 2, 1] padding=\"VALID\": [1, -4, 4, 1], [[[[1]]]] -> "
         "!INVALID_ARGUMENT"));
 
-#else /* ---- read once a type ---- */
+#else /* ---- included once per type ---- */
 
 typedef struct FN(window) {
     mr_pool_extent z, y, x;

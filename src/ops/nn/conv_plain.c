@@ -4,7 +4,7 @@
  * In each pass the innermost loop runs over the out channels of a group, which are contiguous in the
  * filter and in the out image.  Work is split so that no two threads write the same element: by rows
  * of the out image, rows of the image, or rows of the filter. */
-#ifndef T /* ---- read once ---- */
+#ifndef T /* ---- included once ---- */
 #include "base/memory.h"
 #include "base/simd.h"
 #include "ops/nn/conv.h"
@@ -107,7 +107,7 @@ void mr_conv_plain(mr_run *r, mr_dtype type, mr_conv_pass pass, const mr_conv *c
     mr_run_for(r, n, work / (double)MR_MAX(1, n), part, &j);
 }
 
-#else /* ---- read once a type ---- */
+#else /* ---- included once per type ---- */
 
 /* y[g] += x[g] w, over all groups at one place of the window: w is [in of a group, out]. */
 MR_INLINE void FN(multiply)(const mr_conv *c, const T *x, const T *w, T *y)

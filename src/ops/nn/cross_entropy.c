@@ -7,7 +7,7 @@
  * a logit of -inf gives NaN, as in TensorFlow.
  *
  * The second output may use the memory of the logits: each element is read before it is written. */
-#ifndef T /* ---- read once: the ops ---- */
+#ifndef T /* ---- included once: the ops ---- */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/array/layout.h"
@@ -327,7 +327,7 @@ MR_OP(SparseSoftmaxCrossEntropyWithLogits,
         "[[1, 2, 3]], [1, 2] -> !INVALID_ARGUMENT",
         "shape(1,0), [0] -> !INVALID_ARGUMENT Must have at least one class"));
 
-#else /* ---- read once a type ---- */
+#else /* ---- included once per type ---- */
 #include "ops/nn/row.h"
 
 /* Stores exp(d) in y and returns its sum; with labels, also sum(labels d) and sum(labels). */

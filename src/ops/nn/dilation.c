@@ -3,7 +3,7 @@
  * Every output is the maximum over a window of a pixel plus the corresponding number of the filter, for
  * each channel separately; padding does not count.  The gradient goes to the first pixel, and the first
  * number of the filter, that gave the maximum; if a window contains no pixel, to where it begins. */
-#ifndef T /* ---- read once: the ops ---- */
+#ifndef T /* ---- included once: the ops ---- */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "ops/nn/wide.h"
@@ -285,7 +285,7 @@ MR_OP(Dilation2DBackpropFilter,
         "strides=[1, 1, 1, 1] rates=[1, 1, 1, 1] padding=\"VALID\": [[[[1]]]], [[[4]]], [[[7]]] -> "
         "!INVALID_ARGUMENT"));
 
-#else /* ---- read once a type ---- */
+#else /* ---- included once per type ---- */
 
 /* The maximum of a window; *tap and *pixel are the places that gave it. */
 static T FN(largest)(const job *j, const T *image, int64_t oy, int64_t ox, int64_t channel,

@@ -3,7 +3,7 @@
  *
  * A pooling sequence lists where each window begins, and last where the image ends.  Overlapping
  * windows share the row (column) where the next one begins. */
-#ifndef T /* ---- read once: the ops ---- */
+#ifndef T /* ---- included once: the ops ---- */
 #include <float.h>
 #include <math.h>
 

@@ -2,7 +2,7 @@
  *
  * Pieces of a fixed length are summed separately and their sums are added in order, so the result does
  * not depend on the number of threads. */
-#ifndef T /* ---- read once: the op ---- */
+#ifndef T /* ---- included once: the op ---- */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/nn/wide.h"
@@ -67,7 +67,7 @@ MR_OP(L2Loss,
         "shape(0) -> 0",
         "T=float: [1, nan] -> nan"));
 
-#else /* ---- read once a type ---- */
+#else /* ---- included once per type ---- */
 #include "ops/nn/row.h"
 
 MR_CLONES static void FN(pieces)(void *ctx, int64_t begin, int64_t end)

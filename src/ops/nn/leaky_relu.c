@@ -1,6 +1,6 @@
 /* ops/nn/leaky_relu.c -- LeakyRelu and its gradient, which takes the forward op's INPUT (alpha may
  * be negative or zero, so the output does not determine the sign of the input). */
-#ifndef T /* ---- read once: the ops ---- */
+#ifndef T /* ---- included once: the ops ---- */
 #include "ops/nn/each_same.h"
 #include "ops/nn/wide.h"
 
@@ -88,7 +88,7 @@ MR_OP(LeakyReluGrad,
         "nograd: [1], [0] -> [0.2]",
         "[1, 2], [1] -> !INVALID_ARGUMENT"));
 
-#else /* ---- read once a type ---- */
+#else /* ---- included once per type ---- */
 
 MR_CLONES static void FN(leaky)(void *ctx, int64_t begin, int64_t end)
 {

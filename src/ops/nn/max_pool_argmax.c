@@ -4,7 +4,7 @@
  * An index is (row * width + column) * channels + channel, within the image or, with the attr
  * include_batch_in_index, within the whole batch.  The first number of a window is the maximum unless a
  * later one is larger. */
-#ifndef T /* ---- read once: the ops ---- */
+#ifndef T /* ---- included once: the ops ---- */
 #include "ops/nn/pool.h"
 
 typedef struct state {
@@ -280,7 +280,7 @@ MR_OP(MaxPoolGradGradWithArgmax,
         TWO ": [[[[1], [5], [2]]]], [[[[3], [4], [9]]]], int64[[[[1], [5]]]] -> !INVALID_ARGUMENT "
         "invalid output index: 5"));
 
-#else /* ---- read once a type ---- */
+#else /* ---- included once per type ---- */
 
 static void FN(window)(const job *j, mr_pool_extent y, mr_pool_extent x, int64_t channel, T *most, int64_t *place)
 {

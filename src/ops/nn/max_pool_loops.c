@@ -10,7 +10,7 @@
  * The gradient goes to the first tap that equals the maximum.  It is carried along: a tap that
  * equals the maximum gets it and leaves zero for the taps after it.  In three dimensions every tap that
  * is near the maximum gets all of it, as in TensorFlow. */
-#ifndef T /* ---- read once ---- */
+#ifndef T /* ---- included once ---- */
 #include <math.h>
 
 #include "base/memory.h"
@@ -73,7 +73,7 @@ MR_INLINE void taps_take4(taps *t, const window *w, const mr_conv *c, int64_t *p
 #define MR_TYPED_FILE "ops/nn/max_pool_loops.c"
 #include "ops/nn/each_number.h"
 
-#else /* ---- read once a type ---- */
+#else /* ---- included once per type ---- */
 
 /* The largest of four taps and of the previous result, or of *lowest if these are the first taps.  Comparisons with NaN
  * are false, so a NaN in the start value stays and all others are skipped.  If lowest is NULL, the first tap is the

@@ -2,7 +2,7 @@
  *
  * The row's maximum is subtracted first, so that nothing overflows; a row that contains +inf or NaN
  * gives NaN.  Rows are computed in blocks that stay in the L1 cache between exp and sum. */
-#ifndef T /* ---- read once: the ops ---- */
+#ifndef T /* ---- included once: the ops ---- */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/nn/wide.h"
@@ -133,7 +133,7 @@ MR_OP(LogSoftmax,
         "T=float: [[1, inf], [-inf, 0]] -> [[nan, nan], [-inf, 0]]",
         "shape(3,0) -> shape(3,0)"));
 
-#else /* ---- read once a type ---- */
+#else /* ---- included once per type ---- */
 #include "ops/nn/row.h"
 
 MR_CLONES static void FN(softmax_rows)(const void *from, void *to, int64_t rows, int64_t width)

@@ -3,7 +3,7 @@
  *
  * The range is an input or attr, or that of the tensor (or of each slice along an axis).  The end of
  * the range that requires the larger step determines the scale; a given range also clamps. */
-#ifndef T /* ---- read once: the ops ---- */
+#ifndef T /* ---- included once: the ops ---- */
 #include <float.h>
 #include <math.h>
 
