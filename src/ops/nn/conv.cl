@@ -1,7 +1,8 @@
 /* ops/nn/conv.cl -- convolutions.
  *
- * Two-dimensional ones with channels last are products of matrices: conv_spread writes each window of the image as a row,
- * conv_gather adds such rows back up.  All others (3-D, groups, channels first) are summed directly, one item a result. */
+ * Two-dimensional convolutions with channels last are matrix products: conv_spread writes each window of the image as a
+ * row, conv_gather adds such rows back to an image.  All others (3-D, groups, channels first) are summed directly, one
+ * item per result. */
 kernel void conv_spread(const long n, P(float, col), P(float, image), const long ih, const long iw, const long channels,
                         const long oh, const long ow, const long kh, const long kw, const long sh, const long sw,
                         const long dh, const long dw, const long ph, const long pw)
@@ -46,13 +47,13 @@ kernel void conv_gather(const long n, P(float, image), P(float, col), const long
         const long i2, const long o0, const long o1, const long o2, const long k0, const long k1, const long k2,    \
         const long s0, const long s1, const long s2, const long d0, const long d1, const long d2, const long p0,    \
         const long p1, const long p2
-/* An element of an image: channels first or last. */
+/* The index of an element of an image, with channels first or last. */
 #define IMAGE(b, c, z, y, x, channels, n0, n1, n2)                                                                 \
     (first ? (((b) * (channels) + (c)) * (n0) + (z)) * (n1) * (n2) + (y) * (n2) + (x)                               \
            : ((((b) * (n0) + (z)) * (n1) + (y)) * (n2) + (x)) * (channels) + (c))
 #define FILTER(z, y, x, c, o) (((((z) * k1 + (y)) * k2 + (x)) * (ic / groups) + (c)) * oc + (o))
 
-/* Takes an image's element apart: b, c and z, y, x. */
+/* Splits the index of an image's element into b, c and z, y, x. */
 #define APART(i, channels, n0, n1, n2)                                                        \
     long rest = i;                                                                            \
     long c = 0, x, y, z, b;                                                                   \

@@ -1,8 +1,8 @@
 /* ops/nn/pool.cl -- pools, with the geometry of conv.cl.
  *
- * Windows are never added to but gathered from, so that no two items write one element: a gradient looks at all windows
- * that an element is in.  As on the CPU a NaN is never the maximum, and the first of equal maxima gets the gradient; a
- * NaN gets it where it is the first of its window. */
+ * Each item computes one element, so that no two items write the same one: a gradient sums over all windows that contain
+ * the element.  As on the CPU, a NaN is never the maximum, and the first of equal maxima gets the gradient; a NaN gets it
+ * if it is the first of its window. */
 #define WINDOW(z, y, x)                                                                                   \
     const long z0 = max((z) * s0 - p0, 0L), z1 = min((z) * s0 - p0 + k0, i0);                             \
     const long y0 = max((y) * s1 - p1, 0L), y1 = min((y) * s1 - p1 + k1, i1);                             \
@@ -25,7 +25,7 @@ kernel void max_pool(const long n, P(float, out), P(float, image), CONV)
     AT(float, out)[i] = most;
 }
 
-/* Where the gradient of the window of an out pixel goes; -1: nowhere. */
+/* The pixel that gets the gradient of an out pixel's window; -1 if there is none. */
 long first_most(global const float *image, long b, long c, long z, long y, long x, CONV)
 {
     WINDOW(z, y, x)
@@ -43,7 +43,7 @@ long first_most(global const float *image, long b, long c, long z, long y, long 
     return best;
 }
 
-/* The out pixels whose window holds a pixel. */
+/* The out pixels whose window contains a pixel. */
 #define REACHED(z, y, x)                                                                     \
     const long oz0 = max(((z) + p0 - k0 + s0) / s0, 0L), oz1 = min(((z) + p0) / s0 + 1, o0); \
     const long oy0 = max(((y) + p1 - k1 + s1) / s1, 0L), oy1 = min(((y) + p1) / s1 + 1, o1); \

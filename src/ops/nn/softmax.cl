@@ -1,8 +1,8 @@
-/* ops/nn/softmax.cl -- softmax and its losses: a group a row. */
+/* ops/nn/softmax.cl -- softmax and its losses: one group of items per row. */
 float group_sum(local float *part, float v)
 {
     const int me = get_local_id(0);
-    barrier(CLK_LOCAL_MEM_FENCE); /* everybody has read the last result */
+    barrier(CLK_LOCAL_MEM_FENCE); /* all items have read the previous result */
     part[me] = v;
     for (int half_ = GROUP / 2; half_ > 0; half_ /= 2) {
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -59,7 +59,7 @@ kernel void log_softmax(const long width, P(float, out), P(float, in))
         AT(float, out)[row * width + k] = x[k] - top - log(sum);
 }
 
-/* Logits and labels may each be one row or one column, repeated: a stride of 0. */
+/* Logits and labels may each be one row or one column that is broadcast: a stride of 0. */
 kernel void cross_entropy(const long width, P(float, loss), P(float, back), P(float, logits), const long xr, const long xc,
                           P(float, labels), const long lr, const long lc)
 {
@@ -81,7 +81,7 @@ kernel void cross_entropy(const long width, P(float, loss), P(float, back), P(fl
         AT(float, back)[row * width + k] = exp(x[k * xc] - top) / sum - l[k * lc];
 }
 
-/* Classes were checked on the host. */
+/* The host has checked the classes. */
 kernel void sparse_cross_entropy(const long width, P(float, loss), P(float, back), P(float, logits), P(long, classes))
 {
     local float part[GROUP];
