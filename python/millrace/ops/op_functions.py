@@ -391,7 +391,7 @@ def cross(a, b, name=None):
 
 
 def data_format_dim_map(x, src_format='NHWC', dst_format='NCHW', name=None):
-    """where dimensions of one layout are in another
+    """converts dimension indices from one layout to another
 
     Args:
         x: a tensor of int32 or int64
@@ -406,7 +406,7 @@ def data_format_dim_map(x, src_format='NHWC', dst_format='NCHW', name=None):
 
 
 def data_format_vec_permute(x, src_format='NHWC', dst_format='NCHW', name=None):
-    """a list, or pairs, of one number a dimension from one layout to another
+    """permutes a list of numbers, or of pairs, one per dimension, from one layout to another
 
     Args:
         x: a tensor of int32 or int64
@@ -444,7 +444,7 @@ def decode_and_crop_jpeg(contents, crop_window, channels=0, ratio=1, fancy_upsca
 
 
 def decode_base64(input, name=None):
-    """strings that were base64 for addresses of the web, padded or not
+    """decodes URL-safe base64, padded or not
 
     Args:
         input: a tensor of type string
@@ -522,7 +522,7 @@ def decode_png(contents, channels=0, dtype=_dtypes.uint8, name=None):
 
 def dequantize(input, min_range, max_range, mode='MIN_COMBINED', narrow_range=False, axis=-1, dtype=_dtypes.float32,
                name=None):
-    """codes to floats of the range that they stand for
+    """converts codes to floats in the range that they represent
 
     Args:
         input: a tensor of qint8, quint8, qint32, qint16 or quint16
@@ -610,7 +610,7 @@ def dynamic_stitch(indices, data, name=None):
 
 
 def encode_base64(input, pad=False, name=None):
-    """strings as base64 for addresses of the web, with = at the end where pad says so
+    """encodes strings as URL-safe base64, with = at the end if pad is set
 
     Args:
         input: a tensor of type string
@@ -716,7 +716,7 @@ def extract_jpeg_shape(contents, output_type=_dtypes.int32, name=None):
 
 
 def fake_quant_with_min_max_args(inputs, min=-6.0, max=6.0, num_bits=8, narrow_range=False, name=None):
-    """rounds as quantizing to the range of the attrs and back would
+    """rounds as if quantized to the range of the attrs and back
 
     Args:
         inputs: a tensor of type float32
@@ -735,7 +735,7 @@ def fake_quant_with_min_max_args(inputs, min=-6.0, max=6.0, num_bits=8, narrow_r
 
 def fake_quant_with_min_max_args_gradient(gradients, inputs, min=-6.0, max=6.0, num_bits=8, narrow_range=False,
                                           name=None):
-    """gradient of FakeQuantWithMinMaxArgs: what lies in the range passes
+    """gradient of FakeQuantWithMinMaxArgs: passes where the input is in the range
 
     Args:
         gradients: a tensor of type float32
@@ -754,7 +754,7 @@ def fake_quant_with_min_max_args_gradient(gradients, inputs, min=-6.0, max=6.0, 
 
 
 def fake_quant_with_min_max_vars(inputs, min, max, num_bits=8, narrow_range=False, name=None):
-    """rounds as quantizing to a range and back would
+    """rounds as if quantized to a range and back
 
     Args:
         inputs: a tensor of type float32
@@ -794,7 +794,7 @@ def fake_quant_with_min_max_vars_gradient(gradients, inputs, min, max, num_bits=
 
 
 def fake_quant_with_min_max_vars_per_channel(inputs, min, max, num_bits=8, narrow_range=False, name=None):
-    """rounds as quantizing to a range for each last dimension and back would
+    """rounds as if quantized and back, with a range for each index of the last dimension
 
     Args:
         inputs: a tensor of type float32
@@ -1368,7 +1368,7 @@ def polygamma(a, x, name=None):
 
 def quantize_v2(input, min_range, max_range, T, mode='MIN_COMBINED', round_mode='HALF_AWAY_FROM_ZERO',
                 narrow_range=False, axis=-1, ensure_minimum_range=0.009999999776482582, name=None):
-    """floats to codes, and the range that these stand for
+    """quantizes floats to codes, and returns the range that they represent
 
     Args:
         input: a tensor of type float32
@@ -1781,7 +1781,7 @@ def space_to_batch_nd(input, block_shape, paddings, name=None):
 
 
 def sparse_matmul(a, b, transpose_a=False, transpose_b=False, a_is_sparse=False, b_is_sparse=False, name=None):
-    """the product of matrices that hold many zeros
+    """the product of matrices with many zeros
 
     Args:
         a: a tensor of float32 or bfloat16
@@ -2011,7 +2011,7 @@ def truncatemod(x, y, name=None):
 
 
 def unicode_script(input, name=None):
-    """the script of each code point, by ICU's number; -1 for what is no code point
+    """the script of each code point, by ICU's number; -1 for an invalid code point
 
     Args:
         input: a tensor of type int32
@@ -2025,7 +2025,7 @@ def unicode_script(input, name=None):
 
 def unicode_transcode(input, input_encoding, output_encoding, errors='replace', replacement_char=65533,
                       replace_control_characters=False, name=None):
-    """texts from one encoding in another
+    """converts texts from one encoding to another
 
     Args:
         input: a tensor of type string
@@ -2059,7 +2059,7 @@ def unravel_index(indices, dims, name=None):
 
 
 def unsorted_segment_join(inputs, segment_ids, num_segments, separator='', name=None):
-    """joins the strings of each segment in the order they come
+    """joins the strings of each segment in order
 
     Args:
         inputs: a tensor of type string

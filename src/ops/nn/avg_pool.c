@@ -164,7 +164,7 @@ MR_OP(AvgPool,
         "ksize=[1, 2, 2, 1] strides=[1, 2, 2, 1] padding=\"VALID\": [[[1]]] -> !INVALID_ARGUMENT"));
 
 MR_OP(AvgPoolGrad,
-    .doc         = "gradient of AvgPool: each window's is spread evenly over its pixels",
+    .doc         = "gradient of AvgPool: each window's gradient is spread evenly over its pixels",
     .sig         = "orig_input_shape: int32, grad: T -> output: T",
     .attrs       = ATTRS,
     .shape       = infer_grad,

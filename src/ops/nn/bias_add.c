@@ -134,7 +134,7 @@ static void bias_add_grad_backward(mr_grad *g)
 }
 
 MR_OP(BiasAdd,
-    .doc         = "value + bias, one number a channel",
+    .doc         = "value + bias, one number per channel",
     .sig         = "value: T, bias: T -> output: T",
     .attrs       = "T: numbertype; data_format: {'NHWC', 'NCHW'} = 'NHWC'",
     .shape       = infer_bias_add,
@@ -157,7 +157,7 @@ MR_OP(BiasAdd,
         "[[1, 2]], [[1, 2]] -> !INVALID_ARGUMENT"));
 
 MR_OP(BiasAddV1,
-    .doc      = "value + bias, one number a channel; channels are the last dimension",
+    .doc      = "value + bias, one number per channel; channels are the last dimension",
     .sig      = "value: T, bias: T -> output: T",
     .attrs    = "T: numbertype",
     .shape    = infer_v1,
@@ -171,7 +171,7 @@ MR_OP(BiasAddV1,
         "[[1, 2]], [1, 2, 3] -> !INVALID_ARGUMENT"));
 
 MR_OP(BiasAddGrad,
-    .doc         = "sum over all dimensions but that of the channels",
+    .doc         = "sum over all dimensions except the channels",
     .sig         = "out_backprop: T -> output: T",
     .attrs       = "T: numbertype; data_format: {'NHWC', 'NCHW'} = 'NHWC'",
     .shape       = infer_grad,

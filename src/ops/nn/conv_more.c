@@ -56,7 +56,7 @@ MR_INSIDE(filter_3d, filter_3d)
 #define VALID_3D "strides=[1, 1, 1, 1, 1] padding=\"VALID\": "
 
 MR_OP(Conv2DBackpropInputV2,
-    .doc      = "gradient of Conv2D by its image, of which the shape is read",
+    .doc      = "gradient of Conv2D by its image; only the shape of input is read",
     .sig      = SIG,
     .attrs    = "T: {half, bfloat16, float, double, int32}; " REST,
     MR_INSIDE_OP(input_2d),
@@ -66,7 +66,7 @@ MR_OP(Conv2DBackpropInputV2,
         VALID_2D "fill(9, 1,1,3,1), [[[[2]], [[1]]]], [[[[1]]]] -> !INVALID_ARGUMENT"));
 
 MR_OP(Conv2DBackpropFilterV2,
-    .doc      = "gradient of Conv2D by its filter, of which the shape is read",
+    .doc      = "gradient of Conv2D by its filter; only the shape of filter is read",
     .sig      = SIG,
     .attrs    = "T: {half, bfloat16, float, double}; " REST,
     MR_INSIDE_OP(filter_2d),
@@ -76,7 +76,7 @@ MR_OP(Conv2DBackpropFilterV2,
         VALID_2D "[[[[1], [2], [4]]]], fill(9, 1,2,1,1), [[[[1]]]] -> !INVALID_ARGUMENT"));
 
 MR_OP(Conv3DBackpropInput,
-    .doc      = "gradient of Conv3D by its image, of which the shape is read",
+    .doc      = "gradient of Conv3D by its image; only the shape of input is read",
     .sig      = SIG, OLD_3D,
     .deprecation = "Use Conv3DBackpropInputV2",
     MR_INSIDE_OP(input_3d),
@@ -87,7 +87,7 @@ MR_OP(Conv3DBackpropInput,
         VALID_3D "fill(9, 1,1,1,3,1), [[[[[2]], [[1]]]]], [[[[[1]]]]] -> !INVALID_ARGUMENT"));
 
 MR_OP(Conv3DBackpropFilter,
-    .doc      = "gradient of Conv3D by its filter, of which the shape is read",
+    .doc      = "gradient of Conv3D by its filter; only the shape of filter is read",
     .sig      = SIG, OLD_3D,
     .deprecation = "Use Conv3DBackpropFilterV2",
     MR_INSIDE_OP(filter_3d),
@@ -268,7 +268,7 @@ static mr_status *run_conv(mr_run *r)
 }
 
 MR_OP(Conv,
-    .doc      = "convolution in one, two or three dimensions, as strides tell",
+    .doc      = "convolution in one, two or three dimensions, by the length of strides",
     .sig      = "input: T, filter: T -> output: T",
     .attrs    = "T: {half, bfloat16, float, double, int32}; strides: list(int); padding: {'SAME', "
                 "'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; data_format: "

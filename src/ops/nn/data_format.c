@@ -125,7 +125,7 @@ static mr_status *vec_permute(mr_run *r)
     .flags = MR_NO_GRADIENT, .shape = mr_shape_same, .state_bytes = sizeof(formats), .init = init_formats
 
 MR_OP(DataFormatDimMap,
-    .doc      = "where dimensions of one layout are in another",
+    .doc      = "converts dimension indices from one layout to another",
     .sig      = "x: T -> y: T",
     ATTRS,
     .kernels  = MR_KERNELS(MR_CPU_ONE(dim_map, MR_INDEXES)),
@@ -138,7 +138,7 @@ MR_OP(DataFormatDimMap,
         "src_format=\"NNHW\" dst_format=\"NHWC\": [0] -> !INVALID_ARGUMENT permutation"));
 
 MR_OP(DataFormatVecPermute,
-    .doc      = "a list, or pairs, of one number a dimension from one layout to another",
+    .doc      = "permutes a list of numbers, or of pairs, one per dimension, from one layout to another",
     .sig      = "x: T -> y: T",
     ATTRS,
     .kernels  = MR_KERNELS(MR_CPU_ONE(vec_permute, MR_INDEXES)),

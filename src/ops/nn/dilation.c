@@ -228,8 +228,8 @@ static void dilation_grad(mr_grad *g)
 #define STATE .state_bytes = sizeof(state), .init = init_dilation
 
 MR_OP(Dilation2D,
-    .doc      = "the largest sum of an image [batch, height, width, channels] and a filter "
-                "[height, width, channels] under each place of it",
+    .doc      = "the largest sum of an image [batch, height, width, channels] and a filter [height, width, channels] "
+                "in each window",
     .sig      = "input: T, filter: T -> output: T",
     .attrs    = ATTRS,
     .shape    = infer_dilation,

@@ -365,7 +365,7 @@ static void mean_backward(mr_grad *g)
 #define FIXED "pooling_ratio=[1, 1, 2, 1] deterministic=true seed=5 "
 
 MR_OP(FractionalMaxPool,
-    .doc      = "the largest value in windows of sizes drawn by chance",
+    .doc      = "the largest value in windows of random sizes",
     POOL,
     .grad     = max_backward,
     .kernels  = KERNELS(max, fractional_pool_forward),
@@ -385,7 +385,7 @@ MR_OP(FractionalMaxPool,
         "pooling_ratio=[1, 1, 1, 1]: [[[1]]] -> !INVALID_ARGUMENT"));
 
 MR_OP(FractionalAvgPool,
-    .doc      = "the mean in windows of sizes drawn by chance",
+    .doc      = "the mean in windows of random sizes",
     POOL,
     .grad     = mean_backward,
     .kernels  = KERNELS(mean, fractional_pool_forward),
@@ -400,7 +400,7 @@ MR_OP(FractionalAvgPool,
 #define GRAD .state_bytes = sizeof(bool), .init = init_grad
 
 MR_OP(FractionalMaxPoolGrad,
-    .doc      = "gradient of FractionalMaxPool: each window's goes to its first largest value",
+    .doc      = "gradient of FractionalMaxPool: each window's gradient goes to its first largest value",
     .sig      = "orig_input: T, orig_output: T, out_backprop: T, row_pooling_sequence: int64, "
                 "col_pooling_sequence: int64 -> output: T",
     .attrs    = "overlapping: bool = false; T: " NUMBERS,
@@ -418,7 +418,7 @@ MR_OP(FractionalMaxPoolGrad,
         "[[[[1], [7]]]], [[[[7], [8]]]], [[[[5]]]], [0, 1], [0, 2] -> !INVALID_ARGUMENT"));
 
 MR_OP(FractionalAvgPoolGrad,
-    .doc      = "gradient of FractionalAvgPool: each window's is shared by its pixels",
+    .doc      = "gradient of FractionalAvgPool: the pixels of each window share its gradient",
     .sig      = "orig_input_tensor_shape: int64, out_backprop: T, row_pooling_sequence: int64, "
                 "col_pooling_sequence: int64 -> output: T",
     .attrs    = "overlapping: bool = false; T: " NUMBERS,

@@ -35,7 +35,7 @@ MR_INSIDE(resize_pad_conv, resize_pad_conv)
     "mode: {'REFLECT', 'SYMMETRIC'}; strides: list(int); padding: {'SAME', 'VALID'}"
 
 MR_OP(FusedPadConv2D,
-    .doc      = "Conv2D of an image that was padded with itself",
+    .doc      = "MirrorPad and Conv2D in one op",
     .sig      = "input: T, paddings: int32, filter: T -> output: T",
     .attrs    = "T: {half, float, double}; " PAD_ATTRS,
     MR_INSIDE_OP(pad_conv),
@@ -51,7 +51,7 @@ MR_OP(FusedPadConv2D,
         "[[0, 0], [0, 0], [0, 0], [0, 0]], [[[[1]]]] -> !INVALID_ARGUMENT"));
 
 MR_OP(FusedResizeAndPadConv2D,
-    .doc      = "Conv2D of an image that was resized and padded with itself",
+    .doc      = "ResizeBilinear, MirrorPad and Conv2D in one op",
     .sig      = "input: T, size: int32, paddings: int32, filter: T -> output: T",
     .attrs    = "T: {half, float, double}; resize_align_corners: bool = false; " PAD_ATTRS,
     MR_INSIDE_OP(resize_pad_conv),
@@ -179,7 +179,7 @@ MR_INSIDE(fused_matmul, fused_matmul)
 #define ONE "strides=[1, 1, 1, 1] padding=\"VALID\" "
 
 MR_OP(_FusedConv2D,
-    .doc      = "Conv2D, then what fused_ops say",
+    .doc      = "Conv2D, then the ops that fused_ops lists",
     .sig      = "input: T, filter: T, args: num_args * T -> output: T",
     .attrs    = "T: {float, double}; num_args: int >= 0; strides: list(int); padding: {'SAME', "
                 "'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; data_format: {'NHWC', "
@@ -207,7 +207,7 @@ MR_OP(_FusedConv2D,
         ONE "fused_ops=[\"BiasAdd\", \"Cos\"]: [[[[1]]]], [[[[3]]]], ([1]) -> !UNIMPLEMENTED"));
 
 MR_OP(_FusedConv3D,
-    .doc      = "Conv3D, then what fused_ops say",
+    .doc      = "Conv3D, then the ops that fused_ops lists",
     .sig      = "input: T, filter: T, args: num_args * T -> output: T",
     .attrs    = "T: {bfloat16, float}; num_args: int >= 0; strides: list(int) >= 5; padding: "
                 "{'SAME', 'VALID'}; data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'; "
@@ -223,7 +223,7 @@ MR_OP(_FusedConv3D,
         "[[[[[1, 2]]]]], [[[[[3]]]]], ([-5, 1]) -> !UNIMPLEMENTED"));
 
 MR_OP(_FusedDepthwiseConv2dNative,
-    .doc      = "DepthwiseConv2dNative, then what fused_ops say",
+    .doc      = "DepthwiseConv2dNative, then the ops that fused_ops lists",
     .sig      = "input: T, filter: T, args: num_args * T -> output: T",
     .attrs    = "T: {half, bfloat16, float, double}; num_args: int >= 0; strides: list(int); "
                 "padding: {'SAME', 'VALID'}; data_format: {'NHWC', 'NCHW'} = 'NHWC'; "
@@ -236,7 +236,7 @@ MR_OP(_FusedDepthwiseConv2dNative,
         ONE "fused_ops=[\"Relu\"]: [[[[1, 2]]]], [[[[3], [-1]]]], ([-5, 3]) -> !UNIMPLEMENTED"));
 
 MR_OP(_FusedMatMul,
-    .doc      = "MatMul, then what fused_ops say",
+    .doc      = "MatMul, then the ops that fused_ops lists",
     .sig      = "a: T, b: T, args: num_args * T -> product: T",
     .attrs    = "transpose_a: bool = false; transpose_b: bool = false; T: {bfloat16, float}; "
                 "num_args: int >= 0; " FUSED,
@@ -308,7 +308,7 @@ MR_INSIDE(norm_grad_ex, norm_grad_ex)
 #define NARROW(M, ...) MR_TYPE_HALF(M, __VA_ARGS__) MR_TYPE_FLOAT(M, __VA_ARGS__)
 
 MR_OP(_FusedBatchNormEx,
-    .doc      = "FusedBatchNormV3, then perhaps a sum with another image, then perhaps Relu",
+    .doc      = "FusedBatchNormV3, then optionally the sum with another image and Relu",
     .sig      = "x: T, scale: U, offset: U, mean: U, variance: U, side_input: num_side_inputs * T "
                 "-> "
                 "y: T, batch_mean: U, batch_variance: U, reserve_space_1: U, reserve_space_2: U, "

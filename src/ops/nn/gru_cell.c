@@ -252,7 +252,7 @@ MR_OP(GRUBlockCell,
         "[[0]], [[2], [3]], fill(0, 2,2), fill(0, 2,1), [0, 0], [0] -> !INVALID_ARGUMENT"));
 
 MR_OP(GRUBlockCellGrad,
-    .doc      = "gradient of GRUBlockCell by x, the state and what goes into the gates",
+    .doc      = "gradient of GRUBlockCell by x, the state and the inputs of the gates",
     .sig      = WEIGHTS ", r: T, u: T, c: T, d_h: T -> d_x: T, d_h_prev: T, d_c_bar: T, "
                 "d_r_bar_u_bar: T",
     .attrs    = "T: {float}",

@@ -228,8 +228,7 @@ MR_OP(LSTMBlockCell,
         "[0], [[2]], [[0]], fill(1, 2,4), [0], [0], [0], [0, 0, 0, 0] -> !INVALID_ARGUMENT"));
 
 MR_OP(LSTMBlockCellGrad,
-    .doc      = "gradient of LSTMBlockCell by what goes into the gates, the state and the "
-                "peepholes",
+    .doc      = "gradient of LSTMBlockCell by the inputs of the gates, the state and the peepholes",
     .sig      = WEIGHTS ", i: T, cs: T, f: T, o: T, ci: T, co: T, cs_grad: T, h_grad: T -> "
                 "cs_prev_grad: T, dicfo: T, wci_grad: T, wcf_grad: T, wco_grad: T",
     .attrs    = "use_peephole: bool; T: {half, float}",

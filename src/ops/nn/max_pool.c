@@ -316,7 +316,7 @@ MR_OP(MaxPool,
         "ksize=[1, 2, 2, 1] strides=[1, 2, 2, 1] padding=\"VALID\": [[[1]]] -> !INVALID_ARGUMENT"));
 
 MR_OP(MaxPoolGrad,
-    .doc         = "gradient of MaxPool: each window's goes to the first of its largest values",
+    .doc         = "gradient of MaxPool: each window's gradient goes to the first of its largest values",
     .sig         = "orig_input: T, orig_output: T, grad: T -> output: T",
     .attrs       = "ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID', "
                    "'EXPLICIT'}; explicit_paddings: list(int) = []; data_format: {'NHWC', 'NCHW'} "
@@ -376,8 +376,7 @@ MR_OP(MaxPoolGrad,
         "[[[[4], [4]]]], [[[[1]]]] -> !INVALID_ARGUMENT"));
 
 MR_OP(MaxPoolGradGrad,
-    .doc         = "gradient of MaxPoolGrad: of grad, what lies at the first largest value of "
-                   "each window",
+    .doc         = "gradient of MaxPoolGrad: the values of grad at the first largest value of each window",
     .sig         = "orig_input: T, orig_output: T, grad: T -> output: T",
     .attrs       = "ksize: list(int) >= 4; strides: list(int) >= 4; padding: {'SAME', 'VALID'}; "
                    "data_format: {'NHWC', 'NCHW'} = 'NHWC'; T: realnumbertype",

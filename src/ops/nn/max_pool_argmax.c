@@ -252,7 +252,7 @@ MR_OP(MaxPoolWithArgmax,
         TWO ": [[[1]]] -> !INVALID_ARGUMENT"));
 
 MR_OP(MaxPoolGradWithArgmax,
-    .doc      = "gradient of MaxPoolWithArgmax: each window's goes to the place of its maximum",
+    .doc      = "gradient of MaxPoolWithArgmax: each window's gradient goes to the index of its maximum",
     GRAD_DEF,
     .shape    = infer_grad,
     .grad     = grad_backward,
@@ -268,7 +268,7 @@ MR_OP(MaxPoolGradWithArgmax,
         "grad shape to be [1,1,2,1], but got [1,1,1,1]"));
 
 MR_OP(MaxPoolGradGradWithArgmax,
-    .doc      = "gradient of MaxPoolGradWithArgmax: what is at the place of each maximum",
+    .doc      = "gradient of MaxPoolGradWithArgmax: the values at the index of each maximum",
     GRAD_DEF,
     .shape    = infer_grad_grad,
     .grad     = grad_grad_backward,

@@ -137,7 +137,7 @@ MR_OP(MaxPoolV2,
         "!UNIMPLEMENTED"));
 
 MR_OP(MaxPoolGradV2,
-    .doc      = "gradient of MaxPoolV2: each window's goes to the first of its largest values",
+    .doc      = "gradient of MaxPoolV2: each window's gradient goes to the first of its largest values",
     GRAD_SIG,
     .attrs    = "padding: {'SAME', 'VALID'}; data_format: {'NHWC', 'NCHW'} = 'NHWC'; "
                 "T: realnumbertype = DT_FLOAT",
@@ -156,7 +156,7 @@ MR_OP(MaxPoolGradV2,
         "!UNIMPLEMENTED"));
 
 MR_OP(MaxPoolGradGradV2,
-    .doc      = "gradient of MaxPoolGradV2 by the gradient it takes",
+    .doc      = "gradient of MaxPoolGradV2 by its input grad",
     GRAD_SIG,
     .attrs    = "padding: {'SAME', 'VALID'}; data_format: {'NHWC', 'NCHW'} = 'NHWC'; "
                 "T: realnumbertype",

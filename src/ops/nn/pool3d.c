@@ -83,7 +83,7 @@ MR_OP(MaxPool3D,
         "[nan]]]]] -> [[[[[2], [1], [-inf]]]]]"));
 
 MR_OP(MaxPool3DGrad,
-    .doc         = "gradient of MaxPool3D: each window's goes to all values within 1e-5 of its largest",
+    .doc         = "gradient of MaxPool3D: each window's gradient goes to all values within 1e-5 of its largest",
     .sig         = "orig_input: TInput, orig_output: TInput, grad: T -> output: T",
     .attrs       = SIZES "T: {half, bfloat16, float} = DT_FLOAT; "
                          "TInput: {half, bfloat16, float} = DT_FLOAT",
@@ -165,7 +165,7 @@ MR_OP(AvgPool3D,
         "5.5], [6, 10]]]]]"));
 
 MR_OP(AvgPool3DGrad,
-    .doc         = "gradient of AvgPool3D: each window's is spread evenly over its pixels",
+    .doc         = "gradient of AvgPool3D: each window's gradient is spread evenly over its pixels",
     .sig         = "orig_input_shape: int32, grad: T -> output: T",
     .attrs       = SIZES "T: {half, bfloat16, float, double}",
     .shape       = infer_avg_grad,

@@ -100,7 +100,7 @@ MR_OP(ResourceSparseApplyFtrl,
 /* ---- V2 ---- */
 
 MR_OP(ApplyFtrlV2,
-    .doc      = "ApplyFtrl where grad + 2 * l2_shrinkage * var stands for grad in linear",
+    .doc      = "ApplyFtrl with grad + 2 * l2_shrinkage * var instead of grad in linear",
     .sig      = "var: Ref(T), accum: Ref(T), linear: Ref(T), grad: T, lr: T, l1: T, l2: T, "
                 "l2_shrinkage: T, lr_power: T -> out: Ref(T)",
     .attrs    = "T: numbertype; use_locking: bool = false; multiply_linear_by_lr: bool = false",
@@ -121,7 +121,7 @@ MR_OP(SparseApplyFtrlV2,
         "[1, 1], [3, 3], [-6, -6], [1], int64[1], 1, 1, 0.5, 0.5, -1 -> [1, 0.8]"));
 
 MR_OP(ResourceApplyFtrlV2,
-    .doc      = "ApplyFtrl where grad + 2 * l2_shrinkage * var stands for grad in linear",
+    .doc      = "ApplyFtrl with grad + 2 * l2_shrinkage * var instead of grad in linear",
     .sig      = "var: resource, accum: resource, linear: resource, grad: T, lr: T, l1: T, l2: "
                 "T, l2_shrinkage: T, lr_power: T ->",
     .attrs    = "T: numbertype; use_locking: bool = false; multiply_linear_by_lr: bool = false",

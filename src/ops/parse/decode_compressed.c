@@ -50,7 +50,7 @@ static mr_status *decode_compressed(mr_run *r)
     "\"\\x1f\\x8b\\x08\\x00\\x00\\x00\\x00\\x00\\x00\\x03K\\x04\\x00C\\xbe\\xb7\\xe8\\x01\\x00\\x00\\x00\""
 
 MR_OP(DecodeCompressed,
-    .doc      = "strings that were compressed by zlib or gzip, unpacked",
+    .doc      = "decompresses strings that zlib or gzip compressed",
     .sig      = "bytes: string -> output: string",
     .attrs    = "compression_type: string = \"\"",
     .flags    = MR_NO_GRADIENT,

@@ -120,7 +120,7 @@ static mr_status *csv_shape(mr_infer *c)
 #define NO_DEFAULTS "(int32 shape(0), string shape(0))"
 
 MR_OP(DecodeCSV,
-    .doc      = "records of comma-separated values as one tensor a column",
+    .doc      = "decodes records of comma-separated values to one tensor per column",
     .sig      = "records: string, record_defaults: OUT_TYPE -> output: OUT_TYPE",
     .attrs    = "OUT_TYPE: list({float, double, int32, int64, string}) >= 1; "
                 "field_delim: string = \",\"; use_quote_delim: bool = true; na_value: string = \"\"; "

@@ -26,7 +26,7 @@ static mr_status *decode_json(mr_run *r)
 #define FEATURE(list) "\"{\\\"features\\\":{\\\"feature\\\":{\\\"a\\\":" list "}}}\""
 
 MR_OP(DecodeJSONExample,
-    .doc      = "Examples written as JSON, serialized",
+    .doc      = "converts Examples from JSON to serialized protobufs",
     .sig      = "json_examples: string -> binary_examples: string",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,

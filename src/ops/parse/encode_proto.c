@@ -224,7 +224,7 @@ static mr_status *encode_shape(mr_infer *c)
 #define ONE(field, type) "message_type=\"p.M\" field_names=[\"" field "\"] Tinput_types=[" type "] " SOURCE
 
 MR_OP(EncodeProto,
-    .doc      = "serialized messages made of tensors; sizes says how many values of each field count",
+    .doc      = "serializes messages from tensors; sizes says how many values of each field count",
     .sig      = "sizes: int32, values: Tinput_types -> bytes: string",
     .attrs    = "field_names: list(string); message_type: string; descriptor_source: string = \"local://\"; "
                 "Tinput_types: list(type) >= 1",

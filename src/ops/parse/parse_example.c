@@ -243,8 +243,7 @@ MR_OP(ParseExample,
 #define RAGGED(type) V2("ragged_value_types=[" type "] ragged_split_types=[int64]")
 
 MR_OP(ParseExampleV2,
-    .doc      = "Examples as dense, sparse and ragged tensors; of a scalar, without a dimension of "
-                "examples",
+    .doc      = "parses Examples to dense, sparse and ragged tensors; a scalar gives no dimension of examples",
     .sig      = "serialized: string, names: string, sparse_keys: string, dense_keys: string, "
                 "ragged_keys: string, dense_defaults: Tdense -> sparse_indices: num_sparse * int64, "
                 "sparse_values: sparse_types, sparse_shapes: num_sparse * int64, "

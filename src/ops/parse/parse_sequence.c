@@ -337,8 +337,7 @@ MR_OP(ParseSequenceExample,
 #define NOT "shape(0), "
 
 MR_OP(ParseSequenceExampleV2,
-    .doc      = "SequenceExamples as dense, sparse and ragged tensors; of a scalar, without a "
-                "dimension of examples",
+    .doc      = "parses SequenceExamples to dense, sparse and ragged tensors; a scalar gives no dimension of examples",
     .sig      = "serialized: string, debug_name: string, context_sparse_keys: string, "
                 "context_dense_keys: string, context_ragged_keys: string, "
                 "feature_list_sparse_keys: string, feature_list_dense_keys: string, "

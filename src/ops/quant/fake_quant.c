@@ -304,7 +304,7 @@ static void per_channel_backward(mr_grad *g)
 #define STATE(fn) .state_bytes = sizeof(state), .init = fn
 
 MR_OP(FakeQuantWithMinMaxArgs,
-    .doc      = "rounds as quantizing to the range of the attrs and back would",
+    .doc      = "rounds as if quantized to the range of the attrs and back",
     .sig      = "inputs: float -> outputs: float",
     .attrs    = ARGS,
     .shape    = mr_shape_same,
@@ -322,7 +322,7 @@ MR_OP(FakeQuantWithMinMaxArgs,
         "num_bits=17: [1] -> !INVALID_ARGUMENT num_bits must be between 2 and 16"));
 
 MR_OP(FakeQuantWithMinMaxArgsGradient,
-    .doc      = "gradient of FakeQuantWithMinMaxArgs: what lies in the range passes",
+    .doc      = "gradient of FakeQuantWithMinMaxArgs: passes where the input is in the range",
     .sig      = "gradients: float, inputs: float -> backprops: float",
     .attrs    = ARGS,
     .shape    = mr_shape_merge_all,
@@ -333,7 +333,7 @@ MR_OP(FakeQuantWithMinMaxArgsGradient,
         "[1], [nan] -> [0]", "[1, 2], [1] -> !INVALID_ARGUMENT"));
 
 MR_OP(FakeQuantWithMinMaxVars,
-    .doc      = "rounds as quantizing to a range and back would",
+    .doc      = "rounds as if quantized to a range and back",
     .sig      = "inputs: float, min: float, max: float -> outputs: float",
     .attrs    = BITS,
     .shape    = vars_shape,
@@ -360,7 +360,7 @@ MR_OP(FakeQuantWithMinMaxVarsGradient,
         "[1, 2], [5], 0, 0 -> !INVALID_ARGUMENT"));
 
 MR_OP(FakeQuantWithMinMaxVarsPerChannel,
-    .doc      = "rounds as quantizing to a range for each last dimension and back would",
+    .doc      = "rounds as if quantized and back, with a range for each index of the last dimension",
     .sig      = "inputs: float, min: float, max: float -> outputs: float",
     .attrs    = BITS,
     .shape    = per_channel_shape,

@@ -304,7 +304,7 @@ static mr_status *infer_quantize(mr_infer *c)
 #define MODES "{'MIN_COMBINED', 'MIN_FIRST', 'SCALED'} = 'MIN_COMBINED'"
 
 MR_OP(QuantizeV2,
-    .doc         = "floats to codes, and the range that these stand for",
+    .doc         = "quantizes floats to codes, and returns the range that they represent",
     .sig         = "input: float, min_range: float, max_range: float -> output: T, "
                    "output_min: float, output_max: float",
     .attrs       = "T: " CODES "; mode: " MODES "; "
@@ -342,7 +342,7 @@ MR_OP(QuantizeV2,
         "T=quint8 round_mode=\"HALF_TO_EVEN\": [1], 0, 1 -> !INVALID_ARGUMENT Round mode"));
 
 MR_OP(Dequantize,
-    .doc         = "codes to floats of the range that they stand for",
+    .doc         = "converts codes to floats in the range that they represent",
     .sig         = "input: T, min_range: float, max_range: float -> output: dtype",
     .attrs       = "T: " CODES "; mode: " MODES "; narrow_range: bool = false; axis: int = -1; "
                    "dtype: {bfloat16, float} = DT_FLOAT",

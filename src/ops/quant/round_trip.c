@@ -212,7 +212,7 @@ static void range_grad(mr_grad *g)
     "range_given=true: [1], 2, 1 -> !INVALID_ARGUMENT Invalid range: input_min 2 > input_max 1"
 
 MR_OP(QuantizeAndDequantize,
-    .doc         = "rounds as quantizing and going back would",
+    .doc         = "rounds as if quantized and dequantized",
     .sig         = "input: T -> output: T",
     .attrs       = "signed_input: bool = true; num_bits: int = 8; range_given: bool = false; "
                    "input_min: float = 0; input_max: float = 0; T: " FLOATS,
@@ -229,7 +229,7 @@ MR_OP(QuantizeAndDequantize,
         "num_bits=0: [1] -> !INVALID_ARGUMENT num_bits is out of range: 0 with signed_input_ 1"));
 
 MR_OP(QuantizeAndDequantizeV2,
-    .doc      = "rounds as quantizing to a range and going back would",
+    .doc      = "rounds as if quantized to a range and dequantized",
     .sig      = RANGES " -> output: T",
     .attrs    = V2_ATTRS,
     .shape    = infer_round_trip,
@@ -265,7 +265,7 @@ MR_OP(QuantizeAndDequantizeV4,
     .examples = MR_EXAMPLES(V2_EXAMPLES));
 
 MR_OP(QuantizeAndDequantizeV4Grad,
-    .doc      = "gradient of QuantizeAndDequantizeV4: what lies in the range passes",
+    .doc      = "gradient of QuantizeAndDequantizeV4: passes where the input is in the range",
     .sig      = "gradients: T, input: T, input_min: T, input_max: T -> input_backprop: T, "
                 "input_min_backprop: T, input_max_backprop: T",
     .attrs    = "T: " FLOATS "; axis: int = -1",

@@ -276,7 +276,7 @@ static void take_sparse(mr_run *r) { take_some(r, true); }
 #define TWICE(what) "AccumulatorTakeGradient dtype=$T: a, 1; " what
 
 MR_OP(AccumulatorTakeGradient,
-    .doc      = "waits for as many gradients as required and gives their mean or sum",
+    .doc      = "waits for as many gradients as required and returns their mean or sum",
     TAKE("Ref(string)", "average: dtype", take_dense), BY_REF,
     .examples = MR_EXAMPLES(
         DENSE("shape=[2]") ADD("[1, 2]") ": a, 1 -> [1, 2]",
@@ -299,8 +299,7 @@ MR_OP(ResourceAccumulatorTakeGradient,
     .examples = MR_EXAMPLES(
         RESOURCE "ResourceAccumulatorApplyGradient dtype=$T: a, 0, [1, 2]; : a, 1 -> [1, 2]"));
 MR_OP(SparseAccumulatorTakeGradient,
-    .doc      = "waits for as many sparse gradients as required and gives the mean or sum of each "
-                "row",
+    .doc      = "waits for as many sparse gradients as required and returns the mean or sum of each row",
     TAKE("Ref(string)", "indices: int64, values: dtype, shape: int64", take_sparse), BY_REF,
     .examples = MR_EXAMPLES(
         SPARSE("shape=[5,1]") APPLY_SPARSE "a, 0, [1, 4], [[1], [2]], [5, 1]; "

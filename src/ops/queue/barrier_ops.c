@@ -62,7 +62,7 @@ static mr_status *handle_shape(mr_infer *c)
 
 #define B "b = Barrier component_types=[float, string] shapes=[[], []] shared_name=\"b\"; "
 MR_OP(Barrier,
-    .doc      = "a place where tuples wait, by key, for all of their components",
+    .doc      = "keeps tuples, by key, until all of their components have been inserted",
     .sig      = "-> handle: Ref(string)",
     .attrs    = "component_types: list(type) >= 1; shapes: list(shape) >= 0 = []; capacity: int = -1; "
                 "container: string = ''; shared_name: string = ''",
@@ -112,7 +112,7 @@ static mr_status *insert_shape(mr_infer *c)
 #define PUT0 "BarrierInsertMany component_index=0: b, string[\"x\", \"y\"], float[1, 2]; "
 #define PUT1 "BarrierInsertMany component_index=1: b, string[\"y\", \"x\"], string[\"b\", \"a\"]; "
 MR_OP(BarrierInsertMany,
-    .doc      = "brings one component of the tuples of these keys",
+    .doc      = "inserts one component of the tuples of these keys",
     .sig      = "handle: Ref(string), keys: string, values: T ->",
     .attrs    = "T: type; component_index: int",
     USE, .shape = insert_shape, .kernels = MR_KERNELS(MR_CPU_ANY(run_insert)),
@@ -186,7 +186,7 @@ static mr_status *take_shape(mr_infer *c)
 
 #define TAKE "component_types=[float, string]"
 MR_OP(BarrierTakeMany,
-    .doc      = "takes whole tuples, waiting for them",
+    .doc      = "takes complete tuples, waiting for them",
     .sig      = "handle: Ref(string), num_elements: int32 -> indices: int64, keys: string, "
                 "values: component_types",
     .attrs    = "component_types: list(type) >= 1; allow_small_batch: bool = false; "
@@ -233,7 +233,7 @@ static mr_status *run_close(mr_run *r)
 }
 
 MR_OP(BarrierClose,
-    .doc      = "no new keys from now on",
+    .doc      = "refuses new keys from now on",
     .sig      = "handle: Ref(string) ->",
     .attrs    = "cancel_pending_enqueues: bool = false",
     USE, .shape = mr_shape_none, .kernels = MR_KERNELS(MR_CPU_ANY(run_close)),
@@ -258,7 +258,7 @@ static mr_status *give_number(mr_run *r, int64_t (*number)(mr_tuple_barrier *b))
 static mr_status *run_ready(mr_run *r) { return give_number(r, mr_tuple_barrier_ready); }
 static mr_status *run_incomplete(mr_run *r) { return give_number(r, mr_tuple_barrier_incomplete); }
 
-MR_OP(BarrierReadySize, .doc = "how many whole tuples a barrier has",
+MR_OP(BarrierReadySize, .doc = "how many complete tuples a barrier has",
     .sig = "handle: Ref(string) -> size: int32", USE, .shape = mr_shape_scalar,
     .kernels = MR_KERNELS(MR_CPU_ANY(run_ready)),
     .examples = MR_EXAMPLES(B ": b -> 0", B PUT0 ": b -> 0", B PUT0 PUT1 ": b -> 2"));

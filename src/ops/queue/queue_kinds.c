@@ -203,7 +203,7 @@ static mr_status *priority_handle(mr_infer *c) { return handle_shape(c, &mr_queu
 #define ONE "a = FIFOQueueV2 component_types=[float] shared_name=\"q\"; "
 
 MR_OP(FIFOQueueV2,
-    .doc      = "a queue that gives out its elements in the order they came",
+    .doc      = "a queue that returns its elements in the order of arrival",
     .attrs    = QUEUE_ATTRS,
     QUEUE_OP(init_fifo, plain_handle),
     .examples = MR_EXAMPLES(
@@ -233,7 +233,7 @@ MR_OP(FIFOQueue,
         "component_types=[float] shared_name=\"q\": -> [\"localhost\", \"q\"]"));
 
 MR_OP(PaddingFIFOQueueV2,
-    .doc      = "a queue in order of arrival whose shapes may be open; batches are padded",
+    .doc      = "a queue in order of arrival whose shapes may have unknown dimensions; batches are padded",
     .attrs    = QUEUE_ATTRS,
     QUEUE_OP(init_padding, plain_handle),
     .examples = MR_EXAMPLES(
@@ -258,7 +258,7 @@ MR_OP(PaddingFIFOQueue,
               "min_after_dequeue=2 seed=5 seed2=6 shared_name=\"q\"; "
 
 MR_OP(RandomShuffleQueueV2,
-    .doc      = "a queue that gives out its elements at random",
+    .doc      = "a queue that returns its elements in random order",
     .attrs    = RANDOM_ATTRS,
     QUEUE_OP(init_random, plain_handle),
     .examples = MR_EXAMPLES(
@@ -284,7 +284,7 @@ MR_OP(RandomShuffleQueue,
         "component_types=[float] shared_name=\"q\": -> [\"localhost\", \"q\"]"));
 
 MR_OP(PriorityQueueV2,
-    .doc      = "a queue that gives out the element with the smallest priority, its component 0",
+    .doc      = "a queue that returns the element with the smallest priority, its component 0",
     .attrs    = PRIORITY_ATTRS,
     QUEUE_OP(init_priority, priority_handle),
     .examples = MR_EXAMPLES(

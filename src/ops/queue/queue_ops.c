@@ -254,7 +254,7 @@ MR_OP(QueueDequeueMany,
         OLD_FILLED "component_types=[float]: q, 2 -> float[1, 2]",
         "component_types=[float]: " NONE ", 1 -> !NOT_FOUND does not exist"));
 MR_OP(QueueDequeueUpToV2,
-    .doc      = "like QueueDequeueManyV2, but what is left of a closed queue is enough",
+    .doc      = "like QueueDequeueManyV2, but returns fewer elements if the queue is closed",
     DEQUEUE("resource", ", n: int32", up_to_shape, dequeue_up_to), NEW_FORM,
     .examples = MR_EXAMPLES(
         FILLED "QueueCloseV2: q; component_types=[float]: q, 4 -> float[1, 2, 3]",
@@ -293,8 +293,7 @@ static void close_queue(mr_run *r)
     .kernels = MR_KERNELS(MR_CPU_ASYNC(close_queue))
 
 MR_OP(QueueCloseV2,
-    .doc      = "no more elements may be put in; those that wait to be put in still are, unless "
-                "cancelled",
+    .doc      = "refuses new elements; pending enqueues still complete, unless they are cancelled",
     CLOSE("resource"), NEW_FORM,
     .examples = MR_EXAMPLES(
         FIFO ": q ->",
@@ -342,7 +341,7 @@ MR_OP(QueueSize,
     LOOK("Ref(string)", "size: int32", queue_size), OLD_FORM,
     .examples = MR_EXAMPLES(OLD_FILLED ": q -> 3", NONE " -> !NOT_FOUND does not exist"));
 MR_OP(QueueIsClosedV2,
-    .doc      = "has the queue been closed?",
+    .doc      = "whether the queue has been closed",
     LOOK("resource", "is_closed: bool", is_closed), NEW_FORM,
     .examples = MR_EXAMPLES(FIFO ": q -> false", FIFO "QueueCloseV2: q; : q -> true"));
 MR_OP(QueueIsClosed,

@@ -128,7 +128,7 @@ static mr_status *run_clear(mr_run *r)
 #define S "shared_name=\"s\" "
 #define ONE "Stage dtypes=[float] " S ": (float 1); "
 #define TWO ONE "Stage dtypes=[float] " S ": (float[2, 3]); "
-MR_OP(Stage, .doc = "puts a tuple behind those in a staging area, waiting for room",
+MR_OP(Stage, .doc = "appends a tuple to a staging area, waiting for room",
     ASYNC("values: dtypes ->", SOME, run_put), COMMON(init_stage),
     .examples = MR_EXAMPLES(
         S "dtypes=[float, int32]: (float 1, int32[2]) ->", ONE S "dtypes=[float] capacity=2: (float 1) ->",
@@ -192,10 +192,10 @@ MR_OP(OrderedMapUnstage, .doc = "takes tensors of a key, waiting for it",
     ASYNC("key: int64, indices: int32 -> values: dtypes", SOME, run_take_parts),
     COMMON(init_ordered),
     .examples = TAKE_EXAMPLES("OrderedMapStage", GONE("OrderedMapStage", "OrderedMapUnstage")));
-MR_OP(MapPeek, .doc = "tensors of a key, which stay where they are",
+MR_OP(MapPeek, .doc = "tensors of a key, which stay in the staging area",
     ASYNC("key: int64, indices: int32 -> values: dtypes", SOME, run_peek_parts), COMMON(init_map),
     .examples = TAKE_EXAMPLES("MapStage", ));
-MR_OP(OrderedMapPeek, .doc = "tensors of a key, which stay where they are",
+MR_OP(OrderedMapPeek, .doc = "tensors of a key, which stay in the staging area",
     ASYNC("key: int64, indices: int32 -> values: dtypes", SOME, run_peek_parts),
     COMMON(init_ordered), .examples = TAKE_EXAMPLES("OrderedMapStage", ));
 MR_OP(MapUnstageNoKey, .doc = "takes tensors of any key, waiting for one",
@@ -208,9 +208,9 @@ MR_OP(OrderedMapUnstageNoKey, .doc = "takes tensors of the smallest key, waiting
     COMMON(init_ordered),
     .examples = MR_EXAMPLES(FULL("OrderedMapStage") S "dtypes=[float, float]: [0, 1] -> 3, float 3, "
                                                       "float 4"));
-MR_OP(MapSize, .doc = "how many whole tuples there are", SIZE(run_size), COMMON(init_map),
+MR_OP(MapSize, .doc = "how many complete tuples a staging area has", SIZE(run_size), COMMON(init_map),
     .examples = MR_EXAMPLES(S "dtypes=[]: -> 0", FULL("MapStage") S "dtypes=[]: -> 2"));
-MR_OP(OrderedMapSize, .doc = "how many whole tuples there are", SIZE(run_size), COMMON(init_ordered),
+MR_OP(OrderedMapSize, .doc = "how many complete tuples a staging area has", SIZE(run_size), COMMON(init_ordered),
     .examples = MR_EXAMPLES(S "dtypes=[]: -> 0", FULL("OrderedMapStage") S "dtypes=[]: -> 2"));
 MR_OP(MapIncompleteSize, .doc = "how many tuples have parts missing", SIZE(run_incomplete),
     COMMON(init_map),

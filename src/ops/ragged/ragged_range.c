@@ -141,7 +141,7 @@ static mr_status *range_shape(mr_infer *c)
 }
 
 MR_OP(RaggedRange,
-    .doc      = "rows that count from starts to limits, which are not in them",
+    .doc      = "rows that count from starts to limits, without the limits",
     .sig      = "starts: T, limits: T, deltas: T -> rt_nested_splits: Tsplits, rt_dense_values: T",
     .attrs    = "T: {bfloat16, float, double, int32, int64} = DT_INT32; Tsplits: {int32, int64} = DT_INT64",
     .flags    = MR_NO_GRADIENT,

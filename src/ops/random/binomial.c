@@ -119,7 +119,7 @@ static mr_status *stateful_shape(mr_infer *c) { return mr_infer_shape_value(c, 2
 #define NUMBERS "{half, float, double, int32, int64}"
 
 MR_OP(StatelessRandomBinomial,
-    .doc      = "how many of counts trials succeed that succeed with probs each, by the seed alone",
+    .doc      = "the number of successes in counts trials with probability probs each, by the seed only",
     .sig      = "shape: S, seed: Tseed, counts: T, probs: T -> output: dtype",
     .attrs    = "S: {int32, int64}; Tseed: {int32, int64} = DT_INT64; T: " NUMBERS " = DT_DOUBLE; "
                 "dtype: " NUMBERS " = DT_INT64",
@@ -141,7 +141,7 @@ MR_OP(StatelessRandomBinomial,
 #define RNG "h = VarHandleOp dtype=int64 shape=[3]; AssignVariableOp: h, int64[0, 1, 7]; "
 
 MR_OP(StatefulRandomBinomial,
-    .doc      = "how many of counts trials succeed that succeed with probs each",
+    .doc      = "the number of successes in counts trials with probability probs each",
     .sig      = "resource: resource, algorithm: int64, shape: S, counts: T, probs: T -> "
                 "output: dtype",
     .attrs    = "S: {int32, int64}; T: " NUMBERS " = DT_DOUBLE; dtype: " NUMBERS " = DT_INT64",

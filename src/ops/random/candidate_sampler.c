@@ -213,7 +213,7 @@ mr_status *mr_sampler_shape(mr_infer *c)
                 .user = (void *)(uintptr_t)&(const mr_sampler){__VA_ARGS__}}, )
 
 MR_OP(LogUniformCandidateSampler,
-    .doc      = "classes drawn by Zipf's law, for those numbered by falling frequency",
+    .doc      = "classes drawn by Zipf's law, if they are numbered by decreasing frequency",
     .attrs    = RANGE_ATTRS, SAMPLER_OP,
     .kernels  = SAMPLER_KERNEL(draw_log_uniform, log_uniform_probability),
     .examples = MR_EXAMPLES(
@@ -232,7 +232,7 @@ MR_OP(LogUniformCandidateSampler,
         "!INVALID_ARGUMENT true_classes must have num_true columns"));
 
 MR_OP(UniformCandidateSampler,
-    .doc      = "classes drawn from all alike",
+    .doc      = "classes drawn uniformly",
     .attrs    = RANGE_ATTRS, SAMPLER_OP,
     .kernels  = SAMPLER_KERNEL(draw_uniform, uniform_probability),
     .examples = MR_EXAMPLES(
@@ -357,8 +357,8 @@ static mr_status *hits_shape(mr_infer *c)
 }
 
 MR_OP(ComputeAccidentalHits,
-    .doc      = "where sampled classes are true ones: rows, places among the sampled, and weights "
-                "that take them out of a softmax",
+    .doc      = "where sampled classes are true ones: rows, positions among the sampled, and weights that remove "
+                "them from a softmax",
     .sig      = "true_classes: int64, sampled_candidates: int64 -> indices: int32, ids: int64, "
                 "weights: float",
     .attrs    = "num_true: int; seed: int = 0; seed2: int = 0",

@@ -82,7 +82,7 @@ static mr_status *uniform_int_shape(mr_infer *c)
 }
 
 MR_OP(RandomUniformInt,
-    .doc      = "integers from minval up to maxval, which is not drawn",
+    .doc      = "integers from minval to maxval - 1",
     .sig      = "shape: T, minval: Tout, maxval: Tout -> output: Tout",
     .attrs    = "seed: int = 0; seed2: int = 0; Tout: {int32, int64}; T: {int32, int64}",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,

@@ -80,7 +80,7 @@ MR_OP(RandomShuffle,
         "T=string: [\"a\", \"a\"] -> [\"a\", \"a\"]"));
 
 MR_OP(StatelessShuffle,
-    .doc      = "the rows in an order that a key and a counter tell",
+    .doc      = "the rows in an order that a key and a counter determine",
     .sig      = "value: T, key: uint64, counter: uint64, alg: int32 -> output: T",
     .attrs    = "T: type",
     .flags    = MR_NO_GRADIENT,
@@ -225,7 +225,7 @@ static mr_status *index_shape(mr_infer *c)
 }
 
 MR_OP(RandomIndexShuffle,
-    .doc      = "where an index goes when 0..max_index are put in the order that a seed tells",
+    .doc      = "the position of an index in a permutation of 0..max_index that a seed determines",
     .sig      = "index: dtype, seed: Tseed, max_index: dtype -> output: dtype",
     .attrs    = "dtype: {int32, uint32, int64, uint64}; Tseed: {int32, uint32, int64, uint64}",
     .flags    = MR_NO_GRADIENT,

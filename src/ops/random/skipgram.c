@@ -263,7 +263,7 @@ static mr_status *infer_skipgram(mr_infer *c)
 }
 
 MR_OP(Skipgram,
-    .doc         = "pairs of words that stand near each other in a text file",
+    .doc         = "pairs of words that are near each other in a text file",
     .sig         = "-> vocab_word: string, vocab_freq: int32, words_per_epoch: int64, "
                    "current_epoch: int32, total_words_processed: int64, examples: int32, "
                    "labels: int32",

@@ -127,8 +127,7 @@ static mr_status *integer_shape(mr_infer *c)
 }
 
 MR_OP(StatefulUniformInt,
-    .doc      = "integers from minval up to maxval, which is not drawn, of the generator in a "
-                "variable",
+    .doc      = "integers from minval to maxval - 1, from the generator in a variable",
     .sig      = SIG ", minval: dtype, maxval: dtype -> output: dtype",
     .attrs    = "dtype: type = DT_INT64; shape_dtype: type = DT_INT64",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
@@ -177,7 +176,7 @@ static mr_status *skip_shape(mr_infer *c)
 }
 
 MR_OP(RngSkip,
-    .doc      = "moves the generator in a variable on, as drawing delta numbers would",
+    .doc      = "advances the generator in a variable by delta numbers",
     .sig      = "resource: resource, algorithm: int64, delta: int64 ->",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = skip_shape,
@@ -187,7 +186,7 @@ MR_OP(RngSkip,
         RNG "h, 1, [5] -> !INVALID_ARGUMENT"));
 
 MR_OP(RngReadAndSkip,
-    .doc      = "the state of the generator in a variable, which then moves on by delta numbers",
+    .doc      = "the state of the generator in a variable, which is then advanced by delta numbers",
     .sig      = "resource: resource, alg: int32, delta: uint64 -> value: int64",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = skip_shape,

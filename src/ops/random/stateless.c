@@ -102,8 +102,7 @@ MR_OP(StatelessTruncatedNormal,
         "[4], 1 -> !INVALID_ARGUMENT"));
 
 MR_OP(StatelessRandomUniformInt,
-    .doc      = "integers from minval up to maxval, which is not drawn, that depend on the seed "
-                "alone",
+    .doc      = "integers from minval to maxval - 1 that depend only on the seed",
     .sig      = "shape: T, seed: Tseed, minval: dtype, maxval: dtype -> output: dtype",
     .attrs    = "dtype: {int32, int64}; T: {int32, int64}; Tseed: {int32, int64} = DT_INT64",
     .flags    = MR_NO_GRADIENT,
@@ -179,7 +178,7 @@ MR_OP(StatelessTruncatedNormalV2,
         "int64[2], [1], [0, 2], 3 -> shape(2)"));
 
 MR_OP(StatelessRandomUniformIntV2,
-    .doc      = "integers from minval up to maxval, which is not drawn, of a key and a counter",
+    .doc      = "integers from minval to maxval - 1, from a key and a counter",
     .sig      = "shape: Tshape, key: uint64, counter: uint64, alg: int32, minval: dtype, "
                 "maxval: dtype -> output: dtype",
     .attrs    = "dtype: {int32, int64, uint32, uint64}; Tshape: {int32, int64} = DT_INT32",
@@ -249,7 +248,7 @@ static mr_status *key_counter_shape(mr_infer *c)
 }
 
 MR_OP(StatelessRandomGetKeyCounter,
-    .doc      = "the key and the counter that a seed stands for",
+    .doc      = "the key and the counter of a seed",
     .sig      = "seed: Tseed -> key: uint64, counter: uint64",
     .attrs    = "Tseed: {int32, int64} = DT_INT64",
     .flags    = MR_NO_GRADIENT,
@@ -259,7 +258,7 @@ MR_OP(StatelessRandomGetKeyCounter,
                             "[1] -> !INVALID_ARGUMENT"));
 
 MR_OP(StatelessRandomGetKeyCounterAlg,
-    .doc      = "the key and the counter that a seed stands for, and the algorithm of this device",
+    .doc      = "the key and the counter of a seed, and the algorithm of this device",
     .sig      = "seed: Tseed -> key: uint64, counter: uint64, alg: int32",
     .attrs    = "Tseed: {int32, int64} = DT_INT64",
     .flags    = MR_NO_GRADIENT,

@@ -189,7 +189,7 @@ static void learned_deinit(void *state)
         "Expected range <= kint32max. Got range: 4294967296")
 
 MR_OP(LearnedUnigramCandidateSampler,
-    .doc = "classes drawn as often as they were true ones so far",
+    .doc = "classes drawn by how often each was a true class so far",
     LEARNED, .examples = LEARNED_EXAMPLES);
 
 MR_OP(ThreadUnsafeUnigramCandidateSampler,
@@ -413,7 +413,7 @@ static void fixed_deinit(void *state)
 }
 
 MR_OP(FixedUnigramCandidateSampler,
-    .doc      = "classes drawn by weights that an attr or a file tells",
+    .doc      = "classes drawn by weights from an attr or a file",
     .sig      = MR_SAMPLER_SIG,
     .attrs    = "num_true: int >= 1; num_sampled: int >= 1; unique: bool; range_max: int >= 1; "
                 "vocab_file: string = ''; distortion: float = 1; num_reserved_ids: int = 0; "

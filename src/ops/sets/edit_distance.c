@@ -187,7 +187,7 @@ static mr_status *edit_shape(mr_infer *c)
 
 #define WORDS "[[0, 0], [0, 1], [1, 0]], [\"a\", \"b\", \"c\"], [3, 2]"
 MR_OP(EditDistance,
-    .doc      = "how many elements must be put in, left out or changed to make truth of hypothesis",
+    .doc      = "how many insertions, deletions and substitutions convert hypothesis to truth",
     .sig      = "hypothesis_indices: int64, hypothesis_values: T, hypothesis_shape: int64, "
                 "truth_indices: int64, truth_values: T, truth_shape: int64 -> output: float",
     .attrs    = "normalize: bool = true; T: type",

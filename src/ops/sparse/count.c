@@ -201,7 +201,8 @@ static mr_status *ragged_bincount_shape(mr_infer *c)
     .flags = MR_NO_GRADIENT, .key = "T", .state_bytes = sizeof(bool), .init = binary_init
 
 MR_OP(SparseBincount,
-    .doc      = "how often, or with what weight, each number below size stands in a sparse vector or in rows of a matrix",
+    .doc      = "how often, or with what weight, each number below size occurs in a sparse vector or in rows of a "
+                "matrix",
     .sig      = "indices: int64, values: Tidx, dense_shape: int64, size: Tidx, weights: T -> output: T", BINCOUNT,
     .shape    = sparse_bincount_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(sparse_bincount)),
@@ -214,7 +215,7 @@ MR_OP(SparseBincount,
         "[[5, 0]], int32[1], [2, 2], int32 2, shape(0) -> !INVALID_ARGUMENT is out of bounds",
         "[[0]], int32[1], [1], int32 2, [1, 2] -> !INVALID_ARGUMENT Weights and values must have the same shape"));
 MR_OP(RaggedBincount,
-    .doc      = "how often, or with what weight, each number below size stands in rows of a ragged tensor",
+    .doc      = "how often, or with what weight, each number below size occurs in rows of a ragged tensor",
     .sig      = "splits: int64, values: Tidx, size: Tidx, weights: T -> output: T", BINCOUNT,
     .shape    = ragged_bincount_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(ragged_bincount)),
@@ -358,7 +359,8 @@ static mr_status *ragged_count_shape(mr_infer *c)
 #define COUNT_OUT " -> output_indices: int64, output_values: output_type, output_dense_shape: int64"
 
 MR_OP(DenseCountSparseOutput,
-    .doc      = "how often, or with what weight, each value stands in a vector or in rows of a matrix, as a sparse tensor",
+    .doc      = "how often, or with what weight, each value occurs in a vector or in rows of a matrix, as a sparse "
+                "tensor",
     .sig      = "values: T, weights: output_type" COUNT_OUT, COUNT_OP,
     .shape    = dense_count_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(dense_count)),
@@ -371,7 +373,7 @@ MR_OP(DenseCountSparseOutput,
         "binary_output=false: int32[-1], shape(0) -> !INVALID_ARGUMENT must all be non-negative",
         "binary_output=false: int32 1, shape(0) -> !INVALID_ARGUMENT Input must be a 1 or 2-dimensional tensor."));
 MR_OP(SparseCountSparseOutput,
-    .doc      = "how often, or with what weight, each value stands in a sparse vector or in rows of a matrix",
+    .doc      = "how often, or with what weight, each value occurs in a sparse vector or in rows of a matrix",
     .sig      = "indices: int64, values: T, dense_shape: int64, weights: output_type" COUNT_OUT, COUNT_OP,
     .shape    = sparse_count_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(sparse_count)),
@@ -380,7 +382,7 @@ MR_OP(SparseCountSparseOutput,
         "binary_output=false: [[0], [3]], int64[1, 1], [4], [5, 6] -> [[1]], [11], [2]",
         "binary_output=false: [[0, 0]], int32[1], [0, 2], shape(0) -> !INVALID_ARGUMENT is out of bounds"));
 MR_OP(RaggedCountSparseOutput,
-    .doc      = "how often, or with what weight, each value stands in rows of a ragged tensor, as a sparse tensor",
+    .doc      = "how often, or with what weight, each value occurs in rows of a ragged tensor, as a sparse tensor",
     .sig      = "splits: int64, values: T, weights: output_type" COUNT_OUT, COUNT_OP,
     .shape    = ragged_count_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(ragged_count)),

@@ -520,7 +520,7 @@ static mr_status *cholesky_shape(mr_infer *c)
 }
 
 MR_OP(SparseMatrixSparseCholesky,
-    .doc      = "the lower Cholesky factor of a sparse matrix whose rows and columns are put in an order first",
+    .doc      = "the lower Cholesky factor of a sparse matrix whose rows and columns are permuted first",
     .sig      = "input: variant, permutation: int32 -> output: variant",
     .attrs    = "type: {float, double, complex64, complex128}",
     .flags    = MR_NO_GRADIENT,

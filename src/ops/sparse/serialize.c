@@ -208,7 +208,7 @@ static mr_status *deserialize_many_shape(mr_infer *c)
 #define DESERIALIZED " -> sparse_indices: int64, sparse_values: dtype, sparse_shape: int64"
 
 MR_OP(DeserializeSparse,
-    .doc      = "sparse tensors put together from serialized ones, [.., 3] of them",
+    .doc      = "stacks sparse tensors that were serialized, [.., 3] of them",
     .sig      = "serialized_sparse: Tserialized" DESERIALIZED,
     .attrs    = "dtype: type; Tserialized: {string, variant} = DT_STRING",
     .flags    = MR_NO_GRADIENT,
@@ -223,7 +223,7 @@ MR_OP(DeserializeSparse,
         "s = SerializeSparse T=int32: [[0]], int32[1], [2]; dtype=float: s -> !INVALID_ARGUMENT Requested SparseTensor of type float",
         "dtype=float: [\"a\", \"b\", \"c\"] -> !INVALID_ARGUMENT", "dtype=float: [\"a\", \"b\"] -> !INVALID_ARGUMENT"));
 MR_OP(DeserializeManySparse,
-    .doc      = "a sparse tensor whose rows are serialized ones",
+    .doc      = "a sparse tensor whose rows are deserialized",
     .sig      = "serialized_sparse: string" DESERIALIZED,
     .attrs    = "dtype: type",
     .flags    = MR_NO_GRADIENT,

@@ -303,7 +303,7 @@ static mr_status *extreme_shape(mr_infer *c)
     .flags = MR_NO_GRADIENT, .shape = extreme_shape
 
 MR_OP(SparseSparseMaximum,
-    .doc      = "the larger of two sparse tensors, element by element; what is missing counts as zero", EXTREME,
+    .doc      = "the larger of two sparse tensors, element by element; a missing element counts as zero", EXTREME,
     .attrs    = "T: realnumbertype",
     .kernels  = MR_KERNELS(MR_CPU_ONE(run_maximum, MR_REALS)),
     .examples = MR_EXAMPLES("[[0], [1]], [5, 2], [3], [[1], [2]], [7, 3], [3] -> [[0], [1], [2]], [5, 7, 3]",
@@ -313,7 +313,7 @@ MR_OP(SparseSparseMaximum,
                             "[[0]], [5], [1], [[0]], [1], [2] -> !INVALID_ARGUMENT Operands' shapes do not match: got "
                             "1 and 2 for dimension 0"));
 MR_OP(SparseSparseMinimum,
-    .doc      = "the smaller of two sparse tensors, element by element; what is missing counts as zero", EXTREME,
+    .doc      = "the smaller of two sparse tensors, element by element; a missing element counts as zero", EXTREME,
     .attrs    = "T: numbertype",
     .kernels  = MR_KERNELS(MR_CPU_ONE(run_minimum, MR_REALS) MR_CPU_ONE(run_minimum, MR_CODES)),
     .examples = MR_EXAMPLES("[[0], [1]], [5, 2], [3], [[1], [2]], [7, 3], [3] -> [[0], [1], [2]], [0, 2, 0]",

@@ -325,7 +325,7 @@ static void sparse_matmul_backward(mr_grad *g)
 }
 
 MR_OP(SparseMatMul,
-    .doc      = "the product of matrices that hold many zeros",
+    .doc      = "the product of matrices with many zeros",
     .sig      = "a: Ta, b: Tb -> product: float",
     .attrs    = "transpose_a: bool = false; transpose_b: bool = false; a_is_sparse: bool = false; b_is_sparse: bool = false; "
                 "Ta: {float, bfloat16} = DT_FLOAT; Tb: {float, bfloat16} = DT_FLOAT",

@@ -300,7 +300,7 @@ static void concat_backward(mr_grad *g)
 }
 
 MR_OP(SparseConcat,
-    .doc      = "sparse tensors put together along a dimension, in row-major order",
+    .doc      = "concatenates sparse tensors along a dimension, in row-major order",
     .sig      = "indices: N * int64, values: N * T, shapes: N * int64 -> output_indices: int64, output_values: T, "
                 "output_shape: int64",
     .attrs    = "concat_dim: int; N: int >= 2; T: type",
@@ -387,7 +387,7 @@ static void slice_backward(mr_grad *g)
 }
 
 MR_OP(SparseSlice,
-    .doc      = "the elements of a block, counted from its start",
+    .doc      = "the elements of a block, with its start subtracted from the indices",
     .sig      = "indices: int64, values: T, shape: int64, start: int64, size: int64 -> output_indices: int64, "
                 "output_values: T, output_shape: int64",
     .attrs    = "T: type",
@@ -497,7 +497,8 @@ static mr_status *split_shape(mr_infer *c)
 }
 
 MR_OP(SparseSplit,
-    .doc      = "a sparse tensor cut along a dimension; the first parts are one larger where it does not divide",
+    .doc      = "splits a sparse tensor along a dimension; the first parts are one larger if it does not divide "
+                "evenly",
     .sig      = "split_dim: int64, indices: int64, values: T, shape: int64 -> output_indices: num_split * int64, "
                 "output_values: num_split * T, output_shape: num_split * int64",
     .attrs    = "num_split: int >= 1; T: type",

@@ -156,14 +156,14 @@ static mr_status *add_many_shape(mr_infer *c)
 #define MAP_OP .flags = MR_STATEFUL | MR_NO_GRADIENT, .state_bytes = sizeof(place), .init = place_init, .deinit = place_deinit
 
 MR_OP(AddSparseToTensorsMap,
-    .doc      = "keeps a sparse tensor and gives its number",
+    .doc      = "keeps a sparse tensor and returns its number",
     .sig      = "sparse_indices: int64, sparse_values: T, sparse_shape: int64 -> sparse_handle: int64",
     .attrs    = "T: type; " MAP_ATTRS, MAP_OP,
     .shape    = add_shape,
     .kernels  = MR_KERNELS(MR_CPU_ANY(add_one)),
     .examples = MR_EXAMPLES("[[0, 1]], [1], [2, 2] -> 0", "[[0]], [\"a\"], [2] -> 0", "[[0]], [1], [2, 2] -> !INVALID_ARGUMENT must be equal"));
 MR_OP(AddManySparseToTensorsMap,
-    .doc      = "keeps the rows of a sparse tensor and gives their numbers",
+    .doc      = "keeps the rows of a sparse tensor and returns their numbers",
     .sig      = "sparse_indices: int64, sparse_values: T, sparse_shape: int64 -> sparse_handles: int64",
     .attrs    = "T: type; " MAP_ATTRS, MAP_OP,
     .shape    = add_many_shape,

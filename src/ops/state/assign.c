@@ -72,7 +72,7 @@ static mr_status *assign_variable(mr_run *r)
 }
 
 MR_OP(Assign,
-    .doc      = "gives a variable a value",
+    .doc      = "assigns a value to a variable",
     .sig      = "ref: Ref(T), value: T -> output_ref: Ref(T)",
     .attrs    = "T: type; validate_shape: bool = true; use_locking: bool = true",
     .flags    = MR_UNINIT_OK | MR_NO_FOLD | MR_NO_GRADIENT,

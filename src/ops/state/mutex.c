@@ -150,7 +150,7 @@ static mr_status *consume_lock(mr_run *r)
 }
 
 MR_OP(ConsumeMutexLock,
-    .doc      = "gives a mutex back; nobody else may hold its lock",
+    .doc      = "releases a mutex; there must be no other reference to its lock",
     .sig      = "mutex_lock: variant ->",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = mr_shape_none,

@@ -223,7 +223,7 @@ static mr_status *assign_variable(mr_run *r)
 }
 
 MR_OP(AssignVariableOp,
-    .doc      = "gives a variable a value; makes it when it is not there",
+    .doc      = "assigns a value to a variable, which is created if it does not exist",
     .sig      = "resource: resource, value: dtype ->",
     .attrs    = "dtype: type; validate_shape: bool = false",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
@@ -312,7 +312,7 @@ static mr_status *var_is_initialized(mr_run *r)
 }
 
 MR_OP(VarIsInitializedOp,
-    .doc      = "is the variable there and has it a value?",
+    .doc      = "whether the variable exists and has a value",
     .sig      = "resource: resource -> is_initialized: bool",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = mr_shape_scalar,
@@ -337,7 +337,7 @@ static mr_status *destroy_resource(mr_run *r)
 }
 
 MR_OP(DestroyResourceOp,
-    .doc      = "removes what a handle names",
+    .doc      = "removes the resource of a handle",
     .sig      = "resource: resource ->",
     .attrs    = "ignore_lookup_error: bool = true",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,

@@ -135,7 +135,7 @@ static mr_status *delete_tensor(mr_run *r)
 }
 
 MR_OP(GetSessionHandle,
-    .doc      = "keeps a tensor in the session and gives its handle",
+    .doc      = "keeps a tensor in the session and returns its handle",
     .sig      = "value: T -> handle: string",
     .attrs    = "T: type",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
@@ -144,7 +144,7 @@ MR_OP(GetSessionHandle,
     .examples = MR_EXAMPLES("[1, 2] -> shape()"));
 
 MR_OP(GetSessionHandleV2,
-    .doc      = "keeps a tensor in the session and gives its handle as a resource",
+    .doc      = "keeps a tensor in the session and returns its handle as a resource",
     .sig      = "value: T -> handle: resource",
     .attrs    = "T: type",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
@@ -171,7 +171,7 @@ MR_OP(GetSessionTensor,
                             "dtype=float: [\"a\"] -> !INVALID_ARGUMENT"));
 
 MR_OP(DeleteSessionTensor,
-    .doc      = "forgets the tensor that a session keeps under a handle",
+    .doc      = "deletes the tensor that a session keeps under a handle",
     .sig      = "handle: string ->",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
     .shape    = tensor_shape,

@@ -791,7 +791,7 @@ MR_OP(TensorArrayCloseV3, .doc = "empties an array; using it later is an error",
 MR_OP(TensorArrayGradV3, .doc = "the array that collects the gradients of another's elements",
     .sig = "handle: resource, flow_in: float -> grad_handle: resource, flow_out: float", .attrs = "source: string",
     .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_array_shape_gradient, .kernels = MR_KERNELS(MR_CPU_ANY(mr_array_run_gradient)));
-MR_OP(TensorArrayGradWithShape, .doc = "TensorArrayGradV3 with elements that have more dimensions in front",
+MR_OP(TensorArrayGradWithShape, .doc = "TensorArrayGradV3 with dimensions prepended to the elements' shapes",
     .sig = "handle: resource, flow_in: float, shape_to_prepend: int32 -> grad_handle: resource, flow_out: float",
     .attrs = "source: string", .flags = MR_STATEFUL | MR_NO_GRADIENT, .shape = mr_array_shape_gradient_with,
     .kernels = MR_KERNELS(MR_CPU_ANY(mr_array_run_gradient)));

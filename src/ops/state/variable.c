@@ -70,7 +70,7 @@ static mr_status *run_variable(mr_run *r)
     .state_bytes = sizeof(state), .init = init_variable, .deinit = deinit_variable
 
 MR_OP(VariableV2,
-    .doc = "a reference to a variable that lives as long as the session's device",
+    .doc = "a reference to a variable that exists as long as the session's device",
     VARIABLE_OP);
 
 MR_OP(Variable,
@@ -115,7 +115,7 @@ static mr_status *temporary_variable(mr_run *r)
 }
 
 MR_OP(TemporaryVariable,
-    .doc      = "a variable for this step and iteration; DestroyTemporaryVariable gives its value and ends it",
+    .doc      = "a variable for this step and iteration; DestroyTemporaryVariable returns its value and removes it",
     .sig      = "-> ref: Ref(dtype)",
     .attrs    = "shape: shape; dtype: type; var_name: string = ''",
     .flags    = MR_STATEFUL | MR_NO_GRADIENT,
@@ -175,7 +175,7 @@ static mr_status *is_initialized(mr_run *r)
 }
 
 MR_OP(IsVariableInitialized,
-    .doc      = "has the variable got a value?",
+    .doc      = "whether the variable has a value",
     .sig      = "ref: Ref(dtype) -> is_initialized: bool",
     .attrs    = "dtype: type",
     .flags    = MR_UNINIT_OK | MR_NO_FOLD | MR_NO_GRADIENT,

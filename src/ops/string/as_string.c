@@ -309,7 +309,7 @@ static mr_status *run_to_number(mr_run *r)
 }
 
 MR_OP(StringToNumber,
-    .doc      = "the number that each string says",
+    .doc      = "the number that each string represents",
     .sig      = "string_tensor: string -> output: out_type",
     .attrs    = "out_type: {float, double, int32, int64} = DT_FLOAT",
     .flags    = MR_NO_GRADIENT,

@@ -30,7 +30,7 @@ static mr_status *init_encode(mr_make *m, void *p) { return mr_node_get_bool(m->
 static mr_status *run_encode(mr_run *r) { return mr_map_strings(r, encode_string, r->state); }
 
 MR_OP(EncodeBase64,
-    .doc      = "strings as base64 for addresses of the web, with = at the end where pad says so",
+    .doc      = "encodes strings as URL-safe base64, with = at the end if pad is set",
     .sig      = "input: string -> output: string",
     .attrs    = "pad: bool = false",
     .flags    = MR_NO_GRADIENT,
@@ -88,7 +88,7 @@ static mr_status *decode_string(void *ctx, mr_sv in, mr_str *out)
 static mr_status *run_decode(mr_run *r) { return mr_map_strings(r, decode_string, NULL); }
 
 MR_OP(DecodeBase64,
-    .doc      = "strings that were base64 for addresses of the web, padded or not",
+    .doc      = "decodes URL-safe base64, padded or not",
     .sig      = "input: string -> output: string",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,

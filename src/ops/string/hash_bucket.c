@@ -202,7 +202,7 @@ static mr_status *fingerprint_shape(mr_infer *c)
 }
 
 MR_OP(Fingerprint,
-    .doc      = "8 bytes of each row of data that tell it from others",
+    .doc      = "an 8-byte fingerprint of each row of data",
     .sig      = "data: T, method: string -> fingerprint: uint8",
     .attrs    = "T: type",
     .flags    = MR_NO_GRADIENT,

@@ -231,7 +231,7 @@ static mr_status *segment_join_shape(mr_infer *c)
 }
 
 MR_OP(UnsortedSegmentJoin,
-    .doc      = "joins the strings of each segment in the order they come",
+    .doc      = "joins the strings of each segment in order",
     .sig      = "inputs: string, segment_ids: Tindices, num_segments: Tnumsegments -> output: string",
     .attrs    = "separator: string = ''; Tindices: {int32, int64}; "
                 "Tnumsegments: {int32, int64} = DT_INT32",

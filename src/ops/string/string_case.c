@@ -103,7 +103,7 @@ static mr_status *run_upper(mr_run *r) { return mr_map_strings(r, upper_case, r-
     .kernels = MR_KERNELS(MR_CPU_ANY(kernel)), .state_bytes = sizeof(bool), .init = init_encoding
 
 MR_OP(StringLower,
-    .doc      = "all letters small",
+    .doc      = "converts letters to lower case",
     CHANGE(run_lower),
     .examples = MR_EXAMPLES(
         "[\"Hello WORLD [`\", \"\"] -> [\"hello world [`\", \"\"]", "\"\xc3\x84\" -> \"\xc3\x84\"",
@@ -114,7 +114,7 @@ MR_OP(StringLower,
         "encoding=\"latin-1\": \"a\" -> !INVALID_ARGUMENT only utf-8 or '' (no encoding) is "
         "supported, received latin-1"));
 MR_OP(StringUpper,
-    .doc      = "all letters large",
+    .doc      = "converts letters to upper case",
     CHANGE(run_upper),
     .examples = MR_EXAMPLES(
         "[\"Hello world {@\", \"\"] -> [\"HELLO WORLD {@\", \"\"]",

@@ -71,7 +71,7 @@ static mr_status *join_shape(mr_infer *c)
 }
 
 MR_OP(StringJoin,
-    .doc      = "strings put together element by element; scalars are repeated",
+    .doc      = "joins strings element by element; scalars are repeated",
     .sig      = "inputs: N * string -> output: string",
     .attrs    = "N: int >= 1; separator: string = \"\"",
     .flags    = MR_NO_GRADIENT,

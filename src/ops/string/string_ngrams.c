@@ -219,7 +219,7 @@ static mr_status *ngrams_shape(mr_infer *c)
 
 #define PLAIN "separator=\" \" left_pad=\"L\" right_pad=\"R\" preserve_short_sequences=false "
 MR_OP(StringNGrams,
-    .doc      = "words of each row joined with their neighbours, for every width asked for",
+    .doc      = "joins the words of each row with their neighbours, for every width",
     .sig      = "data: string, data_splits: Tsplits -> ngrams: string, ngrams_splits: Tsplits",
     .attrs    = "separator: string; ngram_widths: list(int) >= 0; left_pad: string; "
                 "right_pad: string; pad_width: int; preserve_short_sequences: bool; "

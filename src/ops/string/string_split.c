@@ -179,7 +179,7 @@ static mr_status *init_split_v2(mr_make *m, void *p)
 static mr_status *run_split_v2(mr_run *r) { return split_strings(r, "sep", cut_at_string); }
 
 MR_OP(StringSplitV2,
-    .doc      = "the parts of each string between separators, as Python's split gives them",
+    .doc      = "the parts of each string between separators, as Python's split returns them",
     .sig      = "input: string, sep: string -> indices: int64, values: string, shape: int64",
     .attrs    = "maxsplit: int = -1",
     .flags    = MR_NO_GRADIENT,

@@ -113,7 +113,7 @@ static mr_status *substr_shape(mr_infer *c)
 }
 
 MR_OP(Substr,
-    .doc      = "the piece of each string from pos on, of at most len bytes or characters",
+    .doc      = "the part of each string from pos on, of at most len bytes or characters",
     .sig      = "input: string, pos: T, len: T -> output: string",
     .attrs    = "T: {int32, int64}; unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'",
     .flags    = MR_NO_GRADIENT,

@@ -77,7 +77,7 @@ static mr_status *transcode_string(void *ctx, mr_sv in, mr_str *out)
 static mr_status *run_transcode(mr_run *r) { return mr_map_strings(r, transcode_string, r->state); }
 
 MR_OP(UnicodeTranscode,
-    .doc      = "texts from one encoding in another",
+    .doc      = "converts texts from one encoding to another",
     .sig      = "input: string -> output: string",
     .attrs    = "input_encoding: string; output_encoding: {'UTF-8', 'UTF-16-BE', 'UTF-32-BE'}; " ERRORS,
     .shape    = mr_shape_same, STATE(init_transcode),
@@ -297,7 +297,7 @@ static mr_status *encode_shape(mr_infer *c)
 }
 
 MR_OP(UnicodeEncode,
-    .doc      = "texts of code points, which are a ragged tensor",
+    .doc      = "encodes a ragged tensor of code points as texts",
     .sig      = "input_values: int32, input_splits: Tsplits -> output: string",
     .attrs    = "errors: {'ignore', 'replace', 'strict'} = 'replace'; "
                 "output_encoding: {'UTF-8', 'UTF-16-BE', 'UTF-32-BE'}; replacement_char: int = 65533" SPLITS,
@@ -331,7 +331,7 @@ static mr_status *run_script(mr_run *r)
 }
 
 MR_OP(UnicodeScript,
-    .doc      = "the script of each code point, by ICU's number; -1 for what is no code point",
+    .doc      = "the script of each code point, by ICU's number; -1 for an invalid code point",
     .sig      = "input: int32 -> output: int32",
     .flags    = MR_NO_GRADIENT, .shape = mr_shape_same,
     .kernels  = MR_KERNELS(MR_CPU_ANY(run_script)),

@@ -63,7 +63,7 @@ static mr_status *scalar_summary(mr_run *r)
 }
 
 MR_OP(ScalarSummary,
-    .doc      = "a Summary of one number a tag",
+    .doc      = "a Summary of one number per tag",
     .sig      = "tags: string, values: T -> summary: string",
     .attrs    = "T: realnumbertype",
     .flags    = MR_NO_GRADIENT,
@@ -146,7 +146,7 @@ out:
 }
 
 MR_OP(MergeSummary,
-    .doc      = "the values of several Summaries in one; a tag may not come twice",
+    .doc      = "the values of several Summaries in one; tags must be distinct",
     .sig      = "inputs: N * string -> summary: string",
     .attrs    = "N: int >= 1",
     .flags    = MR_NO_GRADIENT,

@@ -88,7 +88,7 @@ static mr_status *tensor_summary_v2(mr_run *r)
 }
 
 MR_OP(TensorSummaryV2,
-    .doc      = "a Summary that holds a whole tensor, with a tag and what plugins want to know",
+    .doc      = "a Summary that holds a whole tensor, with a tag and metadata for plugins",
     .sig      = "tag: string, tensor: T, serialized_summary_metadata: string -> summary: string",
     .attrs    = "T: type",
     .flags    = MR_NO_GRADIENT,

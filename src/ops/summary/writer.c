@@ -178,7 +178,7 @@ out:
 }
 
 MR_OP(CreateSummaryFileWriter,
-    .doc      = "makes a writer that writes to an event file in a folder",
+    .doc      = "creates a writer that writes to an event file in a folder",
     .sig      = "writer: resource, logdir: string, max_queue: int32, flush_millis: int32, "
                 "filename_suffix: string ->",
     .flags    = MR_BLOCKS | MR_STATEFUL | MR_NO_GRADIENT,
@@ -218,8 +218,8 @@ static mr_status *close_writer(mr_run *r)
     .examples = MR_EXAMPLES("w = SummaryWriter shared_name=\"w\"; : w -> !NOT_FOUND does not exist")
 
 MR_OP(FlushSummaryWriter,
-    .doc      = "writes what a writer of event files has kept back",
+    .doc      = "writes the buffered events of a writer to its file",
     ON_WRITER(flush_writer));
 MR_OP(CloseSummaryWriter,
-    .doc      = "writes what a writer of event files has kept back, and closes it",
+    .doc      = "writes the buffered events of a writer to its file, and closes it",
     ON_WRITER(close_writer));

@@ -181,7 +181,7 @@ MR_OP(AnonymousMutableHashTableOfTensors,
     CHANGING("", init_mutable, SHAPED),
     .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64 value_shape=[2]: -> shape()"));
 MR_OP(MutableDenseHashTableV2,
-    .doc      = "a table of tensors that may be changed, in which two keys are never used",
+    .doc      = "a mutable table of tensors, in which two keys are reserved",
     CHANGING(TWO_KEYS, init_dense, NAMES BUCKETS),
     .examples = MR_EXAMPLES("key_dtype=int64 value_dtype=float: 0, 1 -> shape()",
         "key_dtype=string value_dtype=float: \"a\", \"b\" -> shape()",
@@ -444,7 +444,7 @@ KEYED(initialize_kernels, run_initialize);
     "shared_name=\"t\"; LookupTableInsertV2: h, string[\"a\"], int64[[1, 2]]; "
 
 MR_OP(LookupTableFindV2,
-    .doc      = "the values of keys, default_value for those that are not there",
+    .doc      = "the values of keys, default_value for keys that are not in the table",
     FIND("resource"), NEW_FORM,
     .examples = MR_EXAMPLES(
         T("int64") PUT "Tin=string Tout=int64: h, [[\"b\", \"x\"], [\"a\", \"\"]], -1 -> "
@@ -494,7 +494,7 @@ MR_OP(LookupTableInsert, .doc = "the older form of LookupTableInsertV2",
         OLD "Tin=string Tout=int64: h, [\"b\", \"c\"], [5, 6] ->",
         OLD_ANY("Tin", "Tout") "Tout=int64: h, fill(1, 3), fill(0, 3) ->"));
 MR_OP(LookupTableImportV2,
-    .doc      = "makes these pairs all that a table holds",
+    .doc      = "replaces the contents of a table with these pairs",
     CHANGE("resource", import_kernels), NEW_FORM,
     .examples = MR_EXAMPLES(
         T("int64") PUT "Tin=string Tout=int64: h, [\"c\"], [6] ->",
@@ -512,7 +512,7 @@ MR_OP(LookupTableImport, .doc = "the older form of LookupTableImportV2",
         OLD "Tin=string Tout=int64: h, [\"b\", \"c\"], [5, 6] ->",
         OLD_ANY("Tin", "Tout") "Tout=int64: h, fill(1, 3), fill(0, 3) ->"));
 MR_OP(LookupTableRemoveV2,
-    .doc      = "forgets keys and their values; those that are not there are no matter",
+    .doc      = "removes keys and their values; keys that are not in the table are ignored",
     USE("resource", ", keys: Tin", "", "Tin: type", check_handle, remove_kernels), NEW_FORM,
     .examples = MR_EXAMPLES(
         T("int64") PUT "Tin=string: h, [\"b\", \"x\"] ->",
