@@ -1,8 +1,9 @@
-/* bench/all_reduce.c -- the sum of some MiB of floats over processes of this host: `all_reduce PROCESSES [shared] MIB...`;
- * and how long it takes until those who are left go on after one of four was killed: `all_reduce lose`.
+/* bench/all_reduce.c -- the sum of some MiB of floats over processes of this host: `all_reduce PROCESSES [shared]
+ * MIB...`; and how long it takes until the remaining processes continue after one of four was killed: `all_reduce
+ * lose`.
  *
- * Each process has a buffer of its own, of malloc, or with `shared` of mr_group_alloc; a time is that of the slowest, and the
- * figure the median of many. */
+ * Each process has its own buffer, from malloc, or with `shared` from mr_group_alloc; a time is that of the slowest,
+ * and the figure the median of many. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,7 +146,7 @@ static double lose_one(const char *folder, int victim)
     return (double)(last - killed) / 1e6;
 }
 
-/* Each of them once: one keeps the roster. */
+/* Kills each of them once: one of them holds the roster. */
 static void measure_loss(const char *folder)
 {
     double worst = 0;

@@ -1,9 +1,9 @@
-/* bench/backups.c -- how much of a straggler is left in the step when the number of backup workers is chosen by need.
+/* bench/backups.c -- how much a straggler still slows a step if the number of backup workers is chosen adaptively.
  *
- * Eight workers train together with one parameter server; one of them computes four times as long as the others.  A ratio of
- * 1 means that the step is as short as without it; all would take 4.  In virtual time (sim/train), and for real:
- * tasks of one process, each worker on a simulated device (exec/device_sim.h) whose operations take most of the step, so
- * that eight of them fit on a machine with fewer cores. */
+ * Eight workers train together with one parameter server; one of them takes four times as long as the others. A ratio
+ * of 1 means that the step is as short as without it; waiting for all would give 4. In virtual time (sim/train), and
+ * for real: tasks of one process, each worker on a simulated device (exec/device_sim.h) whose operations take most of
+ * the step, so that eight of them fit on a machine with fewer cores. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -51,7 +51,7 @@ static double virtual_step(double factor)
     j.slow = &slow;
     j.n_slow = 1;
     must(mr_simtrain_run(&j, &r));
-    double step_s = r.step.mean; /* with the steps it took to see it */
+    double step_s = r.step.mean; /* including the steps it took to detect the straggler */
     mr_simtrain_result_deinit(&r);
     return step_s;
 }
@@ -63,7 +63,7 @@ typedef struct crew {
     mr_server *servers[WORKERS + 1];
     int aggregate;
     double times[STEPS]; /* of worker 0 */
-    _Atomic bool enough; /* worker 0 has all its steps: the others leave after theirs */
+    _Atomic bool enough; /* worker 0 is done: the others leave after their current step */
 } crew;
 
 typedef struct worker {
@@ -106,7 +106,7 @@ static void start_crew(crew *c, double factor)
         start_task(c, i, factor);
 }
 
-/* Three layers; what is not on a parameter server is on the simulated device. */
+/* Three layers; everything that is not on a parameter server is on the simulated device. */
 static void build(worker *w)
 {
     char device[64];

@@ -11,7 +11,7 @@
 
 enum { N_PS = 16, N_WORKERS = 32, ROUNDS = 3 };
 
-/* The chief: has a session over all, and says how long that took. */
+/* The chief: opens a session with all tasks, and prints how long that took. */
 static void lead(mr_server *own, int64_t began)
 {
     mr_session *session;
@@ -29,7 +29,7 @@ static void lead(mr_server *own, int64_t began)
     mr_graph_unref(g);
 }
 
-/* As one of the workers, which the launcher started and tells to end. */
+/* One of the workers, which the launcher started and stops. */
 static void be_worker(int64_t began)
 {
     mr_server_def def;
@@ -38,7 +38,7 @@ static void be_worker(int64_t began)
     int sig;
     sigemptyset(&mask);
     sigaddset(&mask, SIGTERM);
-    sigprocmask(SIG_BLOCK, &mask, NULL); /* in all threads to come */
+    sigprocmask(SIG_BLOCK, &mask, NULL); /* for all later threads */
     mr_ops_register();
     tasks_must(mr_server_def_from_json(mr_sv_of(getenv("TF_CONFIG")), &def));
     tasks_must(mr_server_new(&def, NULL, &own));

@@ -1,8 +1,8 @@
 /* bench/collectives.c -- all-reduce of graphs, in a ring, by halving and directly: `collectives [MEMBERS...]`.
  *
- * Members are tasks, each a process of this host; 9, 12 and 16 of them unless told otherwise.  For each way there is a cluster of
- * its own, and they take turns, so that a machine that others use too treats them alike.  A step makes CHAIN reductions, each
- * of what the one before gave, so that the way to the master and back counts little.
+ * Members are tasks, each a process of this host; 9, 12 and 16 of them unless told otherwise. Each algorithm has a
+ * separate cluster, and they take turns, so that other activity on the machine affects them equally. A step runs CHAIN
+ * reductions, each of the result of the previous one, so that the round trip to the master counts little.
  *
  *     all_reduce_9_64KiB_ring            one reduction of 64 KiB among 9 members: the median of ROUNDS steps
  *     all_reduce_9_64KiB_halving_gain    a ring's time beside that of halving in the same round, median; over 1: halving is faster
@@ -108,7 +108,7 @@ static void measure(int n, int64_t kib)
     fflush(stdout);
 }
 
-/* In a process of its own, for tasks are forked before any thread is started. */
+/* In a separate process, because tasks are forked before any thread is started. */
 static void members(int n)
 {
     for (int w = 0; w < WAYS; w++) {

@@ -1,4 +1,4 @@
-/* bench/conv.c -- convolutions and what stands around them in a network, one thread.
+/* bench/conv.c -- convolutions and the ops around them in a network, on one thread.
  *
  * Prints `name value unit` lines: GFLOP/s of the passes of convolutions, milliseconds of the other
  * ops. The best of several rounds by the CPU time of the process: others use the machine too.  An
@@ -117,7 +117,7 @@ static double measure(subject *s, const char *op, const mr_named_attr *attrs, in
     for (int i = 0; i < ROUNDS + 2; i++) {
         double begin = now();
         run_once(s);
-        if (i >= 2) /* code is made and memory fetched in the first rounds */
+        if (i >= 2) /* the first rounds generate code and touch memory */
             best = MR_MIN(best, now() - begin);
     }
     subject_deinit(s);

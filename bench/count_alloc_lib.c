@@ -1,4 +1,4 @@
-/* bench/count_alloc_lib.c -- counts what a process asks of its allocator; used by LD_PRELOAD.
+/* bench/count_alloc_lib.c -- counts the allocations of a process; used with LD_PRELOAD.
  *
  * malloc, calloc, realloc, the aligned kinds and mmap, of every thread and library. */
 #include <errno.h>

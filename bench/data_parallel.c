@@ -87,7 +87,7 @@ static double step_ms(worker *w)
     return (double)(mr_now_ns() - began) / 1e6;
 }
 
-/* Ends with its process. */
+/* Runs until its process ends. */
 static void work(const mr_cluster_options *o, mode how, int out)
 {
     double ms[STEPS];

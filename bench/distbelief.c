@@ -1,4 +1,5 @@
-/* bench/distbelief.c -- how fast a loss falls by Downpour, in virtual time; parameter servers beside a batch system's driver.
+/* bench/distbelief.c -- how fast a loss falls by Downpour, in virtual time; parameter servers compared with a batch
+ * system's driver.
  *
  *     distbelief [--tune]       --tune: every method with every rate of the grid, for the virtual times
  *
@@ -48,7 +49,7 @@ static double virtual_time(int method, bool convex, double rate)
         mr_falls_result r = {0};
         mr_falls_options o = {.method = (mr_falls_method)method, .convex = convex, .rate = rate, .seed = seed};
         check(mr_falls_run(&o, &r), "simulating");
-        sum += r.seconds; /* the limit where the loss was not reached */
+        sum += r.seconds; /* the limit if the loss was not reached */
     }
     return sum / SEEDS;
 }
@@ -247,7 +248,7 @@ static figures measure_replica(replica_worker *w)
         failed |= mr_thread_start(&w[started].thread, "replica", run_replica_worker, &w[started]) != 0;
     for (int i = 0; i < started; i++)
         mr_thread_join(&w[i].thread);
-    /* a server has its share of what the workers say */
+    /* each server gets its share of the workers' messages */
     return (figures){(double)(mr_now_ns() - begin) * 1e-9 / n, (traffic(w) - before) / n / SERVERS};
 }
 

@@ -1,11 +1,11 @@
-/* bench/embedding.c -- whether the step of a training with a large table depends on the size of the table.
+/* bench/embedding.c -- whether the time of a training step with a large table depends on the size of the table.
  *
  *     embedding [--mb N]      the larger table; usual: 4096, beside one of 256
  *
- * A step looks up 2048 rows of 64 floats in a table of 4 shards, computes a layer and a loss, and updates the rows it used.  The
- * rows are drawn from 16384 that lie evenly over the whole table and have all been used before: so both tables are equally warm,
- * and memory that nobody ever used is not there.  Both train in turns, so that whatever else the machine does touches
- * both alike; figures are medians, that of the ratio over the turns. */
+ * A step looks up 2048 rows of 64 floats in a table of 4 shards, computes a layer and a loss, and updates the rows it
+ * used. The rows are drawn from 16384 rows spread evenly over the whole table, which have all been used before: so both
+ * tables are equally warm, and unused memory is never allocated. Both train in turns, so that other activity on the
+ * machine affects both equally; figures are medians, that of the ratio over the turns. */
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -36,7 +36,7 @@ static void must(mr_status *st)
     exit(1);
 }
 
-/* A shard's first value is memory that was never touched. */
+/* The initial value of a shard is memory that was never touched. */
 static void assign_shard(trained *t, int shard)
 {
     const mr_nn_var *v = &t->net->vars.p[t->table.shards[shard]];
@@ -61,7 +61,7 @@ static void begin(trained *t, int64_t mb)
     t->train = mr_nn_minimize(t->net, loss, &(mr_nn_optimizer){MR_NN_SGD, 0.1f, MR_NO_OUT, 0, 0, 0, 0});
     must(mr_scope_status(&t->net->s));
     must(mr_direct_session_new(t->graph, NULL, &(mr_session_config){0}, &t->s));
-    for (int i = 0; i < t->net->vars.n; i++) { /* all but the shards as usual */
+    for (int i = 0; i < t->net->vars.n; i++) { /* everything except the shards as usual */
         bool is_shard = false;
         for (int k = 0; k < SHARDS; k++)
             is_shard |= t->table.shards[k] == i;
@@ -72,7 +72,7 @@ static void begin(trained *t, int64_t mb)
         assign_shard(t, k);
 }
 
-/* Rows number first .. of those used, or random ones. */
+/* The used rows from number `first` on, or random ones. */
 static void step(trained *t, int64_t first)
 {
     mr_tensor *ids;

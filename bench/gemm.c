@@ -1,7 +1,7 @@
-/* bench/gemm.c -- our product of float matrices beside oneDNN's, one thread.
+/* bench/gemm.c -- our product of float matrices compared with oneDNN's, on one thread.
  *
- * Prints for each shape GFLOP/s of both and the ratio, over 1 where ours is faster: the best fifths
- * of many short rounds in which both take turns, by the CPU time of the thread. */
+ * Prints for each shape GFLOP/s of both and the ratio, above 1 where ours is faster: the best fifths of many short
+ * rounds in which both take turns, by the CPU time of the thread. */
 #include <dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* bench/import.c -- how long a program waits before it can work: the library loaded and a first graph run, and a GraphDef of 10,000
- * nodes imported and exported. */
+/* bench/import.c -- startup times of a program: loading the library and running a first graph, and importing and
+ * exporting a GraphDef of 10,000 nodes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static TF_Output binary(TF_Graph *g, const char *op, const char *name, TF_Output
     return o;
 }
 
-/* A graph, a session, a run: what --first does, in a process of its own, so that loading counts. */
+/* A graph, a session, a run: the work of --first, in a separate process, so that loading counts. */
 static int first(void)
 {
     TF_Status *s = TF_NewStatus();

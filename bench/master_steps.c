@@ -1,7 +1,7 @@
 /* bench/master_steps.c -- steps a second through a master in another process.
  *
- * The step is as small as can be: one op that does nothing.  Steps one after the other show the way
- * there and back; steps of several threads at once show what the master can bear. */
+ * The step is minimal: one op that does nothing. Sequential steps show the latency of a round trip; steps of several
+ * threads show the throughput of the master. */
 #include <pthread.h>
 
 #include "bench/tasks.h"
@@ -21,7 +21,7 @@ static void *run_steps(void *arg)
     return arg;
 }
 
-/* Steps a second while n threads ask for them: the best of three. */
+/* Steps per second while n threads run them: the best of three. */
 static double steps_per_s(int n)
 {
     double best = 0;

@@ -1,9 +1,9 @@
-/* bench/net_recv.c -- how fast one process gets bytes from another: shared memory, gRPC, and a bare
- * TCP socket beside them in the same run.
+/* bench/net_recv.c -- how fast one process receives bytes from another: shared memory, gRPC, and a bare TCP socket
+ * beside them in the same run.
  *
- * A few bytes ask, the answer is large: as one task asks another for a tensor.  All three take
- * turns; a figure is the best of the rounds, for others use the machine too, a ratio the median of
- * the rounds' own.  What arrives is looked at, a byte a page; `into_tensor` also copies it into one
+ * The request has a few bytes, the answer is large, as when one task requests a tensor from another. All three take
+ * turns; a figure is the best of the rounds, because others use the machine too, and a ratio is the median of the
+ * ratios of the rounds. One byte of each received page is read; `into_tensor` also copies the answer into one
  * buffer. */
 #include <errno.h>
 #include <netinet/in.h>
@@ -26,7 +26,7 @@ static const size_t sizes[N_SIZES] = {64 << 10, 1 << 20, 64 << 20};
 static const char *const size_names[N_SIZES] = {"64KiB", "1MiB", "64MiB"};
 static const int repeats[N_SIZES] = {300, 60, 3};
 
-static char *memory; /* what the server has, and where the client puts it */
+static char *memory; /* the data of the server, and the destination at the client */
 
 static void die(const char *what)
 {
@@ -129,10 +129,10 @@ typedef struct question {
     mr_net *net;
     mr_net_peer *peer;
     uint64_t want;
-    int left;  /* of the repeats: each is started by the end of the last */
+    int left;  /* of the repeated requests: each one starts when the previous one ends */
     bool copy; /* into `memory` */
     sem_t done;
-    unsigned sum; /* so that looking is not left out */
+    unsigned sum; /* prevents the compiler from removing the reads */
 } question;
 
 static void take(question *q, mr_bytes *b)
@@ -157,7 +157,7 @@ static void answered(mr_net_request *r, mr_status *st, mr_bytes *reply)
     question *q = (question *)r;
     must(st);
     take(q, reply);
-    mr_bytes_deinit(reply); /* the memory goes back before more is asked for */
+    mr_bytes_deinit(reply); /* the memory is released before the next request */
     if (--q->left > 0)
         ask(q);
     else

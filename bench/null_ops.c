@@ -1,4 +1,4 @@
-/* bench/null_ops.c -- what the executor and the session cost when the kernels cost nothing.
+/* bench/null_ops.c -- the overhead of the executor and the session: kernels that do nothing.
  *
  * Prints `name value unit` lines: nodes a second in a chain of NoOps, one feed-add-fetch through a
  * session, and a thousand scalar additions in one step.  The best of several rounds: others use the
@@ -79,7 +79,7 @@ static void null_ops_chain(void)
     close_setting(&t);
 }
 
-/* Layers of NoOps, each waiting for all of the layer before: counting down is part of it. */
+/* Layers of NoOps, each waiting for all of the previous layer: measures counting pending inputs. */
 static void null_ops_layers(void)
 {
     enum { LAYERS = 500, WIDTH = 20 };

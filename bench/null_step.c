@@ -1,4 +1,4 @@
-/* bench/null_step.c -- how long a step takes that does nothing but ask 16 parameter servers.
+/* bench/null_step.c -- how long a step takes that only reads from 16 parameter servers.
  *
  * Each of the 16 is a process and holds one number; the worker, this process, reads them all and
  * adds them up. */

@@ -1,10 +1,10 @@
-/* bench/pipeline.c -- what micro-batches in flight gain: a network in four stages on four simulated devices.
+/* bench/pipeline.c -- the gain of micro-batches in flight: a network in four stages on four simulated devices.
  *
  *     pipeline [--product-ms N]      of a micro-batch, usual: 5
  *
- * The same batches go through the stages one stage at a time (a single micro-batch), by fill-drain and by 1F1B with eight
- * micro-batches.  The three take turns; figures are medians over the turns.  pipeline_predicted_ratio_alone is what there would be to
- * gain if only products took time. */
+ * The same batches pass through the stages one stage at a time (a single micro-batch), with fill-drain and with 1F1B
+ * with eight micro-batches. The three take turns; figures are medians over the turns. pipeline_predicted_ratio_alone is
+ * the gain if only products took time. */
 #include <millrace/cluster.h>
 #include <millrace/device.h>
 #include <stdio.h>
@@ -59,7 +59,7 @@ static mr_pipeline_options options_of(mode how)
                                  how == FILL_DRAIN ? MR_PIPELINE_FILL_DRAIN : MR_PIPELINE_1F1B, stage, NULL};
 }
 
-/* Products take what is asked for, by their operations; anything else takes little. */
+/* Products take the requested time, by their number of operations; everything else takes little. */
 static TF_SessionOptions *make_devices(double product_s)
 {
     TF_SessionOptions *options = TF_NewSessionOptions();
@@ -120,7 +120,8 @@ static double median(double *of)
     return of[ROUNDS / 2];
 }
 
-/* Forward a product, back two, of which the first stage needs but one: nobody asks for the gradient of its input. */
+/* One product forward, two backward; the first stage needs only one of them, because the gradient of its input is not
+ * needed. */
 static void show_prediction(void)
 {
     mr_pipeline_options o = options_of(ONE_F_ONE_B);
@@ -148,7 +149,7 @@ int main(int argc, char **argv)
     }
     for (int how = 0; how < MODES; how++) {
         begin(&t[how], (mode)how, product_ms / 1000);
-        run(&t[how], batch, 2); /* the first one makes the program */
+        run(&t[how], batch, 2); /* the first one compiles the program */
     }
     for (int round = 0; round < ROUNDS; round++)
         for (int how = 0; how < MODES; how++) {

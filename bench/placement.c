@@ -3,13 +3,11 @@
  *
  *     placement [GRAPHS [FIRST_SEED]]
  *
- * Each graph has random feeds, fetches, variables, control edges and pins, each machine random
- * speeds, links and memory.  A session places it by cost; the step that it predicts
- * (mr_session_explain) is compared with the fastest of some steps.  Then everything that may move
- * is put on each device in turn: the plan must not be slower than the best of them, but for noise.
- * Prints `name value unit` lines, and each graph that is off, with its seed.  Ends with 1 when
- * fewer than 9 of 10 predictions are within 15 %, or a plan is slower than a single device by more
- * than 15 %. */
+ * Each graph has random feeds, fetches, variables, control edges and pins, each machine random speeds, links and
+ * memory. A session places it by cost; the step that it predicts (mr_session_explain) is compared with the fastest of
+ * some steps. Then everything that may move is put on each device in turn: the plan must not be slower than the best of
+ * them, except for noise. Prints `name value unit` lines, and each graph that is off, with its seed. Ends with 1 when
+ * fewer than 9 of 10 predictions are within 15 %, or a plan is slower than a single device by more than 15 %. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +51,7 @@ static uint64_t draw(uint64_t n)
     return (z ^ (z >> 31)) % n;
 }
 
-/* From low to high, as likely in each of its decades. */
+/* A random number from low to high, equally likely in each decade. */
 static double spread(double low, double high)
 {
     return low * pow(high / low, (double)draw(1001) / 1000);
@@ -68,11 +66,10 @@ typedef struct trial {
     mr_scope s;
     mr_session *session;
     MR_VEC(mr_out) values, feeds, fetches; /* matrices; of them the fed and the fetched */
-    MR_VEC(mr_node *) targets, assigns, free, variables; /* free: what a plan may move */
+    MR_VEC(mr_node *) targets, assigns, free, variables; /* free: nodes that a plan may move */
 } trial;
 
-/* Nodes and transfers take some milliseconds: then timers that are late on a busy machine matter
- * little. */
+/* Nodes and transfers take some milliseconds, so that late timers on a busy machine matter little. */
 static void draw_machine(trial *t)
 {
     mr_str text = {0};
@@ -84,7 +81,7 @@ static void draw_machine(trial *t)
             "GPU:%d=flops_per_s=%g,bytes_per_s=%g,op_us=%g,latency_us=%g,link_bytes_per_s=%g", i,
             spread(1e7, 2e8), spread(2e7, 4e8), spread(2500, 15000), spread(250, 15000),
             spread(6e5, 2e8));
-        if (scarce) /* room for one or two variables, and for what is computed */
+        if (scarce) /* memory for one or two variables, and for intermediate results */
             mr_str_printf(&text, ",memory_bytes=%d",
                           (1 + (int)draw(2)) * SIDE * LONG * 4 + (1 << 20));
         mr_str_appendc(&text, ';');
@@ -243,7 +240,7 @@ static mr_status *run(trial *t, times *out)
                      .n_fetches = t->fetches.n,
                      .targets = t->targets.p,
                      .n_targets = t->targets.n};
-    for (int i = 0; i <= STEPS && !st; i++) { /* the first one places, and does not count */
+    for (int i = 0; i <= STEPS && !st; i++) { /* the first step also places the graph and does not count */
         int64_t start = mr_now_ns();
         st = mr_session_run(t->session, &a, NULL, NULL);
         if (i && !st)
@@ -266,11 +263,11 @@ static mr_status *run(trial *t, times *out)
 
 typedef struct tally {
     int n, near, none, slower;
-    double worst, off; /* of plan to single device; sum of how far predictions are off */
+    double worst, off; /* ratio of plan to single device; sum of the prediction errors */
 } tally;
 
-/* The fastest of several rounds while it is slower than it should be: other work on the machine
- * only ever adds. */
+/* The fastest of several rounds, repeated while it is slower than expected: other work on the machine only ever adds
+ * time. */
 static mr_status *run_again(trial *t, double wanted_s, times *out)
 {
     times again;
@@ -281,7 +278,7 @@ static mr_status *run_again(trial *t, double wanted_s, times *out)
     return NULL;
 }
 
-/* One graph: the plan, then everything that may move on each device. */
+/* One graph: first the plan, then everything movable on each device. */
 static void try_graph(uint64_t seed, tally *sum)
 {
     trial plan, single;
@@ -290,7 +287,7 @@ static void try_graph(uint64_t seed, tally *sum)
     mr_status *st = open_trial(&plan, seed, NULL, 0);
     if (!st)
         st = run(&plan, &planned);
-    if (st) { /* the variables fit nowhere */
+    if (st) { /* the variables do not fit on any device */
         if (mr_status_code(st) != MR_RESOURCE_EXHAUSTED)
             must(st);
         mr_status_free(st);

@@ -1,7 +1,8 @@
-/* bench/push_pull.c -- some MiB from a worker to a parameter server, and back: `push_pull [MIB...]`, 30 when none is said.
+/* bench/push_pull.c -- some MiB from a worker to a parameter server, and back: `push_pull [MIB...]`, 30 if none is
+ * given.
  *
- * One step adds a variable of the worker to one of the parameter server, in another process, and
- * then reads that back to the worker, which looks at an element of it. */
+ * One step adds a variable of the worker to one of the parameter server, in another process, and then reads that back
+ * to the worker, which checks an element of it. */
 #include "bench/tasks.h"
 
 enum { STEPS = 6, ROUNDS = 5 };
@@ -34,7 +35,7 @@ static void build(mr_scope *s, graph *g, int64_t n)
         mr_emit(s, "Slice", pulled, mr_const_vec_i32(s, 1, &last), mr_const_vec_i32(s, 1, &one));
 }
 
-/* Milliseconds a step; *count is what the variable has become. */
+/* Milliseconds per step; *count is the final value of the variable. */
 static double time_steps(mr_session *session, const graph *g, int steps, int *count)
 {
     int64_t began = mr_now_ns();
@@ -47,7 +48,7 @@ static double time_steps(mr_session *session, const graph *g, int steps, int *co
     return (double)(mr_now_ns() - began) / 1e6 / steps;
 }
 
-/* Short steps are made in larger numbers. */
+/* Short steps are repeated more often. */
 static void measure(mr_server *own, int mib)
 {
     mr_scope s;

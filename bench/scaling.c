@@ -1,11 +1,12 @@
-/* bench/scaling.c -- images/s of 1, 2 and 3 workers on this machine, beside what the simulator says.
+/* bench/scaling.c -- images/s of 1, 2 and 3 workers on this machine, compared with the simulator.
  *
  *     scaling FOLDER_OF_PROGRAMS MNIST_FOLDER [--most N] [--epochs N]
  *
- * examples/cluster_mnist trains LeNet under `millrace launch` with one parameter server, everybody on this host.  What the
- * simulator is told is measured without a cluster of that kind: the step and the cores of examples/mnist (one process), a
- * step that does nothing through another process (bench/master_steps), and 30 MiB there and back (bench/push_pull).
- * Each figure is the median of three runs, taken in turns, so that whatever else the machine does touches all alike.
+ * examples/cluster_mnist trains LeNet under `millrace launch` with one parameter server, everybody on this host. The
+ * inputs of the simulator are measured without such a cluster: the step and the cores of examples/mnist (one process),
+ * a step that does nothing through another process (bench/master_steps), and 30 MiB there and back (bench/push_pull).
+ * Each figure is the median of three runs, taken in turns, so that other activity on the machine affects all of them
+ * equally.
  *
  * Then the same job on more machines than there are, each task on one like this: where more workers stop to help. */
 #include <stdio.h>
@@ -136,7 +137,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of each figure by itself. */
+/* The median of each figure separately. */
 static figures median_of(const figures *f)
 {
     figures m;
@@ -194,7 +195,7 @@ static double predict(const figures *f, int workers)
     return images;
 }
 
-/* A host for each task, as fast as this one, on links of 10 Gbit/s. */
+/* A separate host for each task, as fast as this one, on links of 10 Gbit/s. */
 static void print_beyond(const figures *f, const char *what, int workers, int ps, int to)
 {
     mr_simtrain_chunk chunks[MR_COUNT(layers)];

@@ -4,7 +4,7 @@
  *     mr_server *own = tasks_own();      /job:worker/task:0 is this process
  *     tasks_end();
  *
- * Whatever goes wrong ends the program; the processes end with it. */
+ * Any error ends the program; the processes end with it. */
 #ifndef MR_BENCH_TASKS_H
 #define MR_BENCH_TASKS_H
 
@@ -68,7 +68,7 @@ static inline mr_server *tasks_serve(int task)
     return s;
 }
 
-/* In its own process, until it is told to end, or this program has ended. */
+/* Runs in a separate process until it is told to end, or this program has ended. */
 static inline void tasks_be(int task, const int ready[2])
 {
     sigset_t mask;
@@ -76,7 +76,7 @@ static inline void tasks_be(int task, const int ready[2])
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     sigemptyset(&mask);
     sigaddset(&mask, SIGTERM);
-    sigprocmask(SIG_BLOCK, &mask, NULL); /* in all threads to come */
+    sigprocmask(SIG_BLOCK, &mask, NULL); /* for all later threads */
     mr_server *s = tasks_serve(task);
     if (write(ready[1], "x", 1) == 1)
         sigwait(&mask, &sig);
@@ -104,8 +104,8 @@ static inline void tasks_end(void)
         waitpid(tasks_pids[i], NULL, 0);
 }
 
-/* n tasks of a job, each in a process, and one of another job, for this process (NULL: none).  All
- * of them listen when it returns, but for the last. */
+/* Starts n tasks of a job, each in a process, and chooses an address for one task of another job, for this process
+ * (NULL: none). All of them except the last are listening when it returns. */
 static inline void tasks_start(int n, const char *job, const char *own_job)
 {
     int ready[2], fds[65];

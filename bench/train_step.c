@@ -1,4 +1,4 @@
-/* bench/train_step.c -- one training step of the networks that PyTorch is held against.
+/* bench/train_step.c -- one training step of the networks that are compared with PyTorch.
  *
  *     train_step mlp|lenet|lstm [--steps N] [--threads N] [--wall 1] [--by-thread 1] [--sessions N]
  *
@@ -18,7 +18,7 @@
 
 enum { BATCH = 128, BLOCKS = 9 };
 
-/* How often memory was asked for, where bench/count_alloc_lib.so is preloaded. */
+/* The number of allocations, if bench/count_alloc_lib.so is preloaded. */
 extern long count_alloc(void) __attribute__((weak));
 
 static _Thread_local TF_Status *status;
@@ -114,7 +114,7 @@ static TF_Session *open_session(TF_Graph *g, int threads)
     return s;
 }
 
-/* What a step needs, all there from the first. */
+/* Everything a step needs, allocated in advance. */
 typedef struct training {
     TF_Graph *graph;
     mr_model *model;
@@ -157,7 +157,7 @@ typedef struct thread_times {
     double seconds[MAX_THREADS];
 } thread_times;
 
-/* The kernel's own account: nanoseconds on a CPU, of each thread. */
+/* The kernel's accounting: nanoseconds on a CPU, for each thread. */
 static void read_thread_times(thread_times *t)
 {
     t->n = 0;
@@ -188,7 +188,7 @@ static double seconds_of(const thread_times *t, long id)
     return 0;
 }
 
-/* A line for each of the threads that computed most, with its share of what all of them computed. */
+/* Prints a line for each of the busiest threads, with its share of the total. */
 static void print_by_thread(const char *name, int threads, const training *t, int steps)
 {
     thread_times before, after;
@@ -209,7 +209,7 @@ static void print_by_thread(const char *name, int threads, const training *t, in
 
 enum { MAX_SESSIONS = 16 };
 
-/* Builds the network in its own graph and makes its variables. */
+/* Builds the network in its own graph and initializes its variables. */
 static training new_training(const network *net, int threads)
 {
     TF_Graph *g = TF_NewGraph();

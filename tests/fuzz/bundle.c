@@ -1,8 +1,8 @@
 /* tests/fuzz/bundle.c -- mutated checkpoints: an index and a data file, opened and read.
  *
- * Checksums guard every block and tensor, so a damaged file is mostly refused before anything else
- * is looked at.  Here the checksums are made right again after most changes, and the entries of the
- * index are changed as the messages they are: what is wrong then is what they say. */
+ * Checksums guard every block and tensor, so a damaged file is mostly rejected before anything else is read. Here the
+ * checksums are corrected after most changes, and the entries of the index are changed as messages, so that their
+ * contents are wrong, not their encoding. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -180,7 +180,7 @@ static void change_entries(fuzz_rng *r, fuzz_entries *e)
     case 2: fuzz_damage(r, &e->p[at].key); break;
     case 3: fuzz_damage(r, &e->p[at].value); break;
     default:
-        /* The header holds the version: it is hit less often. */
+        /* The header holds the version: it is changed less often. */
         change_value(r, &e->p[at ? at : fuzz_once_in(r, 6) ? 0 : other], &e->p[other]);
     }
 }
@@ -191,7 +191,7 @@ static int by_key(const void *a, const void *b)
                             mr_str_view(&((const fuzz_entry *)b)->key));
 }
 
-/* An entry's number for what its bytes in the data file are now. */
+/* The checksum of an entry for its current bytes in the data file. */
 static void repair_checksum(fuzz_entry *e, const mr_str *data)
 {
     enum { OFFSET = 4, SIZE = 5, CRC = 6 };
@@ -212,7 +212,7 @@ static void repair_checksum(fuzz_entry *e, const mr_str *data)
     fuzz_tree_deinit(&t);
 }
 
-/* The index entry by entry; the data file too, now and then. */
+/* Changes the index entry by entry, and sometimes the data file. */
 static void mutate_entries(fuzz_rng *r, const bundle_files *from, bundle_files *out)
 {
     fuzz_entries e = {0};

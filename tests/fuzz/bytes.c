@@ -1,9 +1,9 @@
-/* tests/fuzz/bytes.c -- bytes damaged without knowing what they mean. */
+/* tests/fuzz/bytes.c -- damages bytes without knowledge of their format. */
 #include "tests/fuzz/bytes.h"
 
 #include "base/memory.h"
 
-enum { MOST_BYTES = 1 << 18 }; /* what grows again and again ends here */
+enum { MOST_BYTES = 1 << 18 }; /* limits repeated growth */
 
 static void insert(mr_str *s, size_t at, mr_sv what)
 {

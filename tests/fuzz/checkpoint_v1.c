@@ -1,5 +1,5 @@
-/* tests/fuzz/checkpoint_v1.c -- checkpoints of the first format: their entries changed as the messages
- * they are, in tables whose checksums are right. */
+/* tests/fuzz/checkpoint_v1.c -- checkpoints of the first format: their entries are changed as messages, in tables with
+ * correct checksums. */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,9 +1,9 @@
 /* tests/fuzz/child.c -- the process in which a batch of runs is done.
  *
- * A mutated graph may ask for anything, so the process is fenced in first: it can write files only
- * in a folder of its own (Landlock, where the kernel has it), dumps no core, and has a stack as
- * small as that of many programs' threads, so that recursion without a limit is found.  Leaks are
- * looked for once, at the end of the batch: the check stops the process for some milliseconds. */
+ * A mutated graph may do anything, so the process is sandboxed first: it can write files only in a separate folder
+ * (Landlock, if the kernel supports it), dumps no core, and has a stack as small as that of many programs' threads, so
+ * that unlimited recursion is found. Leaks are checked once, at the end of the batch: the check stops the process for
+ * some milliseconds. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
@@ -24,8 +24,8 @@
 
 enum { STACK_BYTES = 1 << 20 };
 
-/* Sizes that come from input are asked for and refused: malloc shall give NULL for what is absurd,
- * and a hang ended by SIGABRT shall show its stack. */
+/* Allocations sized by input may fail: malloc must return NULL for absurd sizes, and a hang ended by SIGABRT must print
+ * its stack. */
 #define SANITIZER_OPTIONS(name, text)                                    \
     const char *name(void) __attribute__((visibility("default"), used)); \
     const char *name(void) { return text; }
@@ -36,7 +36,7 @@ SANITIZER_OPTIONS(__asan_default_options,
 SANITIZER_OPTIONS(__ubsan_default_options, "print_stacktrace=1")
 SANITIZER_OPTIONS(__tsan_default_options, "allocator_may_return_null=1")
 
-/* Only there when the sanitizer is. */
+/* Only defined if the sanitizer is linked. */
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 extern void __lsan_disable(void) __attribute__((weak));
 
@@ -88,7 +88,7 @@ void fuzz_say(const fuzz_run *r, const char *fmt, ...)
     fputc('\n', stderr);
 }
 
-/* Helpers shared with the unit tests end a test by this. */
+/* Helpers shared with the unit tests call this to end a test. */
 void mr_test_fail(const char *file, int line, const char *fmt, ...) MR_PRINTF(3, 4)
     __attribute__((noreturn));
 void mr_test_fail(const char *file, int line, const char *fmt, ...)
@@ -103,7 +103,7 @@ void mr_test_fail(const char *file, int line, const char *fmt, ...)
 
 /* ---- the fence ---- */
 
-/* In a build that counts lines (tools/fuzz-coverage): the counts are written where the objects are, outside of any fence. */
+/* In a coverage build (tools/fuzz-coverage), the counts are written beside the objects, outside of the sandbox. */
 extern void __gcov_dump(void) __attribute__((weak));
 
 #define WRITES                                                                                     \
@@ -112,8 +112,8 @@ extern void __gcov_dump(void) __attribute__((weak));
      LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |   \
      LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM)
 
-/* Nothing may be made, written or removed outside of the folder.  An older kernel cannot; then the
- * ops that write files still get only relative names from us. */
+/* Nothing may be created, written or removed outside of the folder. Older kernels cannot enforce that; then ops that
+ * write files still get only relative names from us. */
 static void fence_files(const char *folder)
 {
     if (__gcov_dump)
@@ -149,7 +149,7 @@ uint64_t fuzz_start(uint64_t seed, const char *target, int64_t run)
     return fuzz_mix(h + (uint64_t)run * 0x9e3779b97f4a7c15u);
 }
 
-/* True when there are leaks; the sanitizer has described them. */
+/* True if there are leaks; the sanitizer has printed them. */
 static bool leaks(void)
 {
     return __lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check();

@@ -1,12 +1,10 @@
 /* tests/fuzz/cluster.c -- mutated messages to the services of live tasks, and back from them.
  *
- * A run is the life of a small cluster: a task that holds state (ps) and one that clients talk to
- * (worker), on a transport with somebody in the middle (tap.c).  First a client that behaves runs
- * some steps, so that there are sessions, graphs and keys to speak of.  Then mutants of all that
- * was heard are sent to both tasks, one by one and at once, calls are cut off, and clients run
- * steps whose requests and answers are changed on their way.  At last a new client must be served
- * as if nothing had happened, and when all are gone nothing may be left: no call without an end, no
- * memory. */
+ * A run is the life of a small cluster: a task that holds state (ps) and one that clients talk to (worker), on a
+ * transport with a man in the middle (tap.c). First a well-behaved client runs some steps, so that sessions, graphs and
+ * keys exist. Then mutants of all recorded messages are sent to both tasks, one by one and concurrently, calls are cut
+ * off, and clients run steps whose requests and answers are changed in transit. Finally a new client must be served as
+ * if nothing had happened, and after all have left nothing may remain: no unfinished call, no memory. */
 #include "base/memory.h"
 #include "exec/session.h"
 #include "graph/flow_builder_fixture.h"
@@ -56,7 +54,7 @@ static void add_chain(scene *c, mr_scope *s)
     c->outs[c->n_outs++] = y;
 }
 
-/* State on the task for it; what reads it elsewhere. */
+/* State on the ps task, and readers on the other task. */
 static void add_variable(scene *c, mr_scope *s)
 {
     s->device = PS;
@@ -87,7 +85,7 @@ static void add_queue(scene *c, mr_scope *s)
     c->outs[c->n_outs++] = mr_emit(mr_as(s, "got"), "Neg", got);
 }
 
-/* Contents that travel as they are (server/wire.c), and strings.  Of what is fed, or it would be
+/* Contents that are sent without copying (server/wire.c), and strings. From fed values, because constants would be
  * folded. */
 static void add_large(scene *c, mr_scope *s)
 {
@@ -130,7 +128,7 @@ static void add_flow(scene *c, mr_graph *g)
     mr_fb_deinit(&b);
 }
 
-/* One member of a group on each task: they reduce, and one gives the other what it has. */
+/* One member of a group on each task: they reduce, and one broadcasts to the other. */
 static mr_out member_of_two(mr_scope *s, const char *op, mr_out in, int instance)
 {
     mr_named_attr attrs[] = {{"merge_op", mr_a_str("Add")}, {"final_op", mr_a_str("Div")}, {"Nordering_token", mr_a_int(0)}};
@@ -198,7 +196,7 @@ static void begin(life *l, fuzz_run *r)
     scene_init(&l->scene, fuzz_u64(l->rng));
 }
 
-/* Nothing may wait for those who are gone. */
+/* Nothing may wait for clients that are gone. */
 static void end(life *l)
 {
     for (int i = 0; i < N_TASKS; i++)
@@ -329,9 +327,9 @@ static mr_status *serve_one(life *l)
     return st;
 }
 
-/* One that behaves, on a network that behaves, is served.  Calls whose callers have gone may still
- * be at work, and a Reset among them closes all sessions; then nothing is wrong with the next one.
- * Who was believed to be another life of a task is not told from the task without keys. */
+/* A well-behaved client on a working network must be served. Calls whose callers are gone may still be running, and a
+ * Reset among them closes all sessions; then the next attempt must succeed. Without keys, a message that claims to be
+ * from another incarnation of a task is believed. */
 static void check_served(life *l)
 {
     mr_status *st = serve_one(l);
@@ -354,7 +352,7 @@ static void check_served(life *l)
 static void inject(life *l)
 {
     static const uint8_t changes[] = {0, 1, 1, 1, 2, 2, 3, 5};
-    /* Some at once: none is waited for. */
+    /* Several concurrently, without waiting for any. */
     for (uint64_t k = 1 + fuzz_below(l->rng, fuzz_once_in(l->rng, 3) ? 6 : 1); k > 0; k--)
         tap_inject(l->peers[fuzz_below(l->rng, N_TASKS)],
                    (int)fuzz_below(l->rng, FUZZ_N_METHODS), fuzz_pick(l->rng, changes));
@@ -362,7 +360,7 @@ static void inject(life *l)
         tap_cut_any();
 }
 
-/* Who is not what they seem: those who ask, or those who answer. */
+/* Changes requests, or answers. */
 static void choose_trouble(life *l)
 {
     switch (fuzz_below(l->rng, 4)) {
@@ -399,7 +397,7 @@ static void run(fuzz_run *r)
     mr_session *s = open_session(&l);
     if (!s)
         fuzz_fail("there is no session");
-    tap_cut_after(CUT_AFTER_NS); /* a step may wait for what never comes */
+    tap_cut_after(CUT_AFTER_NS); /* a step may wait for something that never happens */
     use(&l, s, 4);
     attack(&l);
     use(&l, s, 1);
@@ -420,7 +418,7 @@ static double percent(int64_t part, int64_t of)
     return of ? 100.0 * (double)part / (double)of : 0;
 }
 
-/* Every method has mutants that are read and, where it is there at all, that are done. */
+/* Every method must have mutants that are parsed and, if it is implemented, mutants that succeed. */
 static bool check_methods(const int64_t *counts, FILE *err)
 {
     bool ok = true;

@@ -1,6 +1,6 @@
-/* tests/fuzz/costs.c -- files of measured costs: lines made and damaged.
+/* tests/fuzz/costs.c -- files of measured costs: generated and damaged lines.
  *
- * Whatever is accepted must give times that can be planned with, for nodes and devices that it names and for others. */
+ * Everything that is accepted must give valid times, for nodes and devices that it names and for others. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -51,7 +51,7 @@ static void try_file(fuzz_run *r, mr_sv bytes)
     fuzz_say(r, "%zu bytes: %s", bytes.n, mr_status_message(st));
     mr_free((void *)(uintptr_t)exact.p);
     r->counts[0] += !st;
-    check_costs(c); /* what came before a bad line counts too */
+    check_costs(c); /* lines before a bad one count too */
     mr_status_free(st);
     mr_costs_free(c);
 }

@@ -1,8 +1,8 @@
-/* tests/fuzz/devices.c -- what is said of devices, mutated: descriptions of simulated ones, of one process and of the tasks of a
+/* tests/fuzz/devices.c -- mutated descriptions of devices: of simulated ones, of one process and of the tasks of a
  * cluster; the DeviceAttributes of other tasks; the StepStats that placement by cost learns from.
  *
- * Descriptions that are accepted are of devices that can be: adding each of them to an empty list succeeds, and so does making
- * them.  A device of another task has its full name, and a speed. */
+ * Accepted descriptions are valid: adding each of them to an empty list succeeds, and so does creating the devices. A
+ * device of another task has its full name, and a speed. */
 #include "base/memory.h"
 #include "exec/device_sim.h"
 #include "exec/placing.h"
@@ -137,7 +137,7 @@ static void try_text(fuzz_run *r, mr_sv text)
     mr_status *st = mr_device_sims_parse(&s, exact);
     fuzz_say(r, "text of %zu bytes: %s", text.n, mr_status_message(st));
     r->counts[ALONE] += st == NULL;
-    check(&s); /* also what stood before an error */
+    check(&s); /* including devices before an error */
     mr_status_free(st);
     mr_device_sims_deinit(&s);
     st = mr_device_sims_of_task(exact, "worker", 1, &own);

@@ -1,6 +1,7 @@
-/* tests/fuzz/distbelief.c -- words of Sandblaster's coordinator and replicas, and evaluations of replicas that say anything.
+/* tests/fuzz/distbelief.c -- messages of Sandblaster's coordinator and replicas, and evaluations of replicas that send
+ * anything.
  *
- * Whatever replicas say, each has one order at most, what is counted of portions is what they are, and a lane has one writer. */
+ * Whatever replicas send, each has at most one order, the counts of portions are correct, and a lane has one writer. */
 #include "base/memory.h"
 #include "dist/sandblaster.h"
 #include "distbelief/sandblaster_messages.h"
@@ -47,7 +48,7 @@ static void read_order(fuzz_run *r, mr_sv bytes)
     mr_free((void *)(uintptr_t)exact.p);
 }
 
-/* A word, damaged as often as not. */
+/* A message, damaged half of the time. */
 static void spoil(fuzz_run *r, mr_bytes *b, mr_str *out)
 {
     mr_sv flat;

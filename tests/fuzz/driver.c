@@ -1,13 +1,11 @@
-/* tests/fuzz/driver.c -- shares the runs out to children, and says which of them went wrong.
+/* tests/fuzz/driver.c -- distributes the runs to child processes, and reports which of them failed.
  *
- * The driver itself runs nothing: it prepares the target once, forks a child a core for a batch of
- * runs each, and watches.  A child that dies took one run with it, whose number stands in memory
- * shared with it; the rest of its batch goes to a new child.  A child whose run takes too long is
- * asked for its stack by SIGABRT, then killed.  A leak is known only at the end of a batch, so the
- * batch is done once more with a look after each run.
+ * The driver itself runs nothing: it prepares the target once, forks one child per core with a batch of runs each, and
+ * supervises them. If a child dies, the number of the failed run is in memory shared with it; the rest of its batch
+ * goes to a new child. A child whose run takes too long gets SIGABRT to print its stack and is then killed. A leak is
+ * only detected at the end of a batch, so the batch is repeated with a check after each run.
  *
- * Failures that look the same (the sanitizer's summary line) are counted, but shown and saved once.
- */
+ * Failures that look the same (the sanitizer's summary line) are counted, but shown and saved only once. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -29,15 +27,15 @@ enum { MOST_RUNS_A_BATCH = 4000, MOST_KINDS = 25, MOST_FAILURES = 500, TEXT_BYTE
 
 typedef struct range {
     int64_t begin, end;
-    bool check_each; /* something in it leaks: what? */
-    bool found;      /* that is known already */
+    bool check_each; /* it leaks: find the run */
+    bool found;      /* the leak is already known */
 } range;
 
 typedef struct child {
     pid_t pid; /* 0: free */
     range work;
     int output_fd;
-    bool late; /* over its deadline: asked for its stack */
+    bool late; /* past its deadline: it was asked to print its stack */
     int64_t late_ns;
     char folder[128];
     fuzz_slot *slot;
@@ -49,8 +47,8 @@ typedef struct driver {
     fuzz_result *result;
     child *children;
     int n_children;
-    int64_t next, end;   /* runs not given out yet */
-    MR_VEC(range) again; /* what is left of batches */
+    int64_t next, end;   /* runs not assigned yet */
+    MR_VEC(range) again; /* the rest of unfinished batches */
     int64_t *counts;
     int n_counts;
     _Atomic bool *stop; /* shared with the children */
@@ -82,7 +80,7 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
 
 /* ---- failures ---- */
 
-/* The first frame of a stack that tells something: not how memory is had. */
+/* The first informative frame of a stack: not the allocator. */
 static bool telling_frame(mr_sv line)
 {
     static const char *const dull[] = {"src/base/memory.c", "src/base/arena.c", "src/base/str.c",
@@ -95,7 +93,7 @@ static bool telling_frame(mr_sv line)
     return true;
 }
 
-/* Appends "in FUNCTION FILE:LINE" of the first telling frame. */
+/* Appends "in FUNCTION FILE:LINE" of the first informative frame. */
 static void add_frame(mr_sv output, char *out)
 {
     mr_sv line;
@@ -108,7 +106,7 @@ static void add_frame(mr_sv output, char *out)
         }
 }
 
-/* The line of the output that holds a mark; *rest is what follows the mark. */
+/* The line of the output that contains a mark; *rest is the text after the mark. */
 static bool find_line(mr_sv output, const char *mark, mr_sv *line, mr_sv *rest)
 {
     while (mr_sv_cut(&output, '\n', line)) {
@@ -122,9 +120,8 @@ static bool find_line(mr_sv output, const char *mark, mr_sv *line, mr_sv *rest)
     return false;
 }
 
-/* What a child said that tells the failure, and where it was.  Equal texts are taken for the same
- * failure, so what differs from run to run is left out: sizes, addresses, and in our own words what
- * stands behind a semicolon. */
+/* The text of a child's output that identifies the failure, and where it happened. Equal texts are considered the same
+ * failure, so varying parts are left out: sizes, addresses, and in our own messages everything after a semicolon. */
 static void telling_text(mr_sv output, char *out)
 {
     static const char *const marks[] = {"runtime error: ", "assertion failed", "out of memory"};
@@ -235,7 +232,7 @@ static bool take_work(driver *d, range *out)
     if (d->next >= d->end || atomic_load(d->stop))
         return false;
     int64_t fair = (d->end - d->next) / (4 * d->n_children) +
-                   1; /* small ones at the end: all cores to the last */
+                   1; /* small batches at the end keep all cores busy */
     int64_t n = MR_MIN(MR_MAX(fair, 50), MOST_RUNS_A_BATCH);
     *out = (range){d->next, MR_MIN(d->next + n, d->end), false, false};
     d->next = out->end;
@@ -288,8 +285,8 @@ static void do_again(driver *d, range r)
         mr_vec_push(&d->again, r);
 }
 
-/* The leak checker stops the other threads of its process; when one of them is just ending it may break down itself.  The runs are done
- * then, and only this one look is lost. */
+/* The leak checker stops the other threads of its process, and may crash if one of them is just ending. The runs are
+ * done by then, and only this one check is lost. */
 static bool leak_check_broke_down(const child *c)
 {
     mr_str output = {0};
@@ -299,7 +296,7 @@ static bool leak_check_broke_down(const child *c)
     return so;
 }
 
-/* What became of a child. */
+/* How a child ended. */
 static void ended(driver *d, child *c, int wstatus)
 {
     int64_t run = atomic_load(&c->slot->run);
@@ -329,13 +326,13 @@ static void ended(driver *d, child *c, int wstatus)
                : code == FUZZ_EXIT_BROKEN ? FUZZ_BROKEN
                                           : FUZZ_CRASH,
                run, fallback);
-        d->result->n_runs += !c->work.check_each; /* the one that failed was a run too */
+        d->result->n_runs += !c->work.check_each; /* the failed one counts as a run */
         do_again(d, rest);
     }
     close(c->output_fd);
 }
 
-/* What all threads wait for, as far as a debugger is there: a signal shows the stack of one. */
+/* The stacks of all threads, if a debugger is installed: a signal shows only one. */
 static void show_threads(const child *c)
 {
     char target[32];
@@ -395,7 +392,7 @@ static int64_t n_done(const driver *d)
     return n;
 }
 
-/* On a terminal a line that lives; else a line every tenth. */
+/* On a terminal, a progress line; otherwise a line for every tenth of the runs. */
 static void progress(driver *d)
 {
     int64_t done = n_done(d), now = mr_now_ns();
@@ -431,7 +428,7 @@ static void make_children(driver *d)
     }
 }
 
-/* In memory where there is a file system for that: targets write small files all the time. */
+/* In memory if there is such a file system: targets write small files all the time. */
 static void make_folder(driver *d)
 {
     const char *tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : getenv("TMPDIR");
@@ -464,7 +461,7 @@ static void release(driver *d)
     mr_free(d->counts);
 }
 
-/* Interrupted: nothing of ours stays behind. */
+/* On an interrupt: kills all children and removes all files. */
 static void abandon(driver *d)
 {
     for (int i = 0; i < d->n_children; i++)
@@ -523,7 +520,7 @@ static void print_summary(driver *d)
     FILE *out = open_memstream(&text, &n);
     bool kept =
         d->target->summary(d->counts, MR_MAX(r->n_runs, 1), out, d->o->quiet ? NULL : stdout);
-    bool alone = d->o->only >= 0 || d->o->input; /* one run says nothing about shares */
+    bool alone = d->o->only >= 0 || d->o->input; /* one run proves nothing about shares */
     r->ok = (kept || alone) && r->n_failures == 0;
     fclose(out);
     mr_str_printf(&line, "fuzz_%s runs %lld failures %lld%s%s seconds %.1f rate %.0f seed %llu\n",

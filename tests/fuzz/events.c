@@ -77,7 +77,7 @@ static void try_bytes(fuzz_run *r, mr_sv bytes)
     mr_free((void *)(uintptr_t)exact.p);
 }
 
-/* What our writer writes is read. */
+/* Everything that our writer writes must be readable. */
 static void round_trip(fuzz_rng *r)
 {
     mr_events_writer *w;

@@ -1,7 +1,7 @@
 /* tests/fuzz/example.c -- mutated Examples and SequenceExamples parsed to columns, and Examples as JSON.
  *
- * Results have the shapes that their form promises; indices and splits lie inside.  JSON that is
- * accepted becomes a message that protobuf accepts. */
+ * Results have the shapes of their form; indices and splits are in range. Accepted JSON becomes a message that protobuf
+ * accepts. */
 #include "base/memory.h"
 #include "proto/event.pb-c.h"
 #include "store/example.h"

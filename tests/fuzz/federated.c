@@ -1,7 +1,8 @@
-/* tests/fuzz/federated.c -- messages of federated averaging: tasks, answers, secure sums with damaged messages, and rounds of clients
- * that say anything.
+/* tests/fuzz/federated.c -- messages of federated averaging: tasks, answers, secure sums with damaged messages, and
+ * rounds of clients that send anything.
  *
- * A secure sum whose messages were damaged on the way may fail, but when it gives a sum, it is that of the updates that the server took. */
+ * A secure sum whose messages were damaged on the way may fail, but if it succeeds, the result is the sum of the
+ * updates that the server accepted. */
 #include "base/memory.h"
 #include "dist/federated.h"
 #include "fed/secure.h"
@@ -138,7 +139,7 @@ static mr_status *client_does(group *g, int i, mr_fed_stage stage, mr_sv ask, mr
     }
 }
 
-/* A vector may be anything its client likes: of those only the length is damaged. */
+/* The contents of a vector are up to its client: only the length is damaged. */
 static void spoil_answer(fuzz_run *r, group *g, mr_fed_stage stage, mr_str *s)
 {
     size_t n = s->n;

@@ -48,7 +48,7 @@ void fuzz_files_add(fuzz_files *f, const char *folder, const char *ending, size_
     mr_status_free(folder ? mr_dir_each(folder, list_one, &l) : NULL); /* no folder: no files */
     if (l.names.n)
         qsort(l.names.p, (size_t)l.names.n, sizeof(char *),
-              by_name); /* the order of a folder is no order */
+              by_name); /* the order of a folder is not defined */
     for (int i = 0; i < l.names.n; i++) {
         add_file(f, mr_printf("%s/%s", folder, l.names.p[i]), limit);
         mr_free(l.names.p[i]);

@@ -1,9 +1,8 @@
-/* tests/fuzz/fuzz.h -- what a fuzz target is, and what the driver gives it.
+/* tests/fuzz/fuzz.h -- the interface between fuzz targets and the driver.
  *
- * A target makes an input out of random numbers and feeds it to the library; any status is a fine
- * answer, a crash, a leak, a hang or a broken promise (fuzz_fail) is a finding.  The driver
- * (driver.c) runs targets in child processes, a batch of runs each, and names the run that was at
- * fault:
+ * A target makes an input out of random numbers and feeds it to the library; any status is a valid answer; a crash, a
+ * leak, a hang or a violated contract (fuzz_fail) is a finding. The driver (driver.c) runs targets in child processes,
+ * a batch of runs each, and reports the failing run:
  *
  *     FAIL graph seed 7 run 1234: heap-buffer-overflow src/wire/pb.c:33 in mr_pb_long_varint
  *
@@ -20,21 +19,20 @@ typedef struct fuzz_run {
     int64_t number;
     fuzz_rng rng;
     int64_t *counts; /* the target's, summed over all runs; see n_counts */
-    bool verbose;    /* one run alone: say what happens (fuzz_say) */
+    bool verbose;    /* a single run: print what happens (fuzz_say) */
     struct fuzz_slot *slot;
 } fuzz_run;
 
 typedef struct fuzz_target {
     const char *name, *about;
-    /* In the parent, before any child starts: what all runs share (corpus, tables).  May be NULL. */
+    /* Runs in the parent, before any child starts: prepares what all runs share (corpus, tables). May be NULL. */
     void (*prepare)(void);
     int64_t (*n_runs)(void); /* of `make fuzz`; after prepare */
     int (*n_counts)(void);
     void (*run)(fuzz_run *r);
     /* One input from a file, as saved when a run failed; NULL: the target has no such thing. */
     void (*replay)(fuzz_run *r, mr_sv input);
-    /* What the counts say, as `name value` pairs on one line; more on err.  False: a promise is
-     * broken. */
+    /* Prints the counts as `name value` pairs on one line; details go to err. False: a contract is violated. */
     bool (*summary)(const int64_t *counts, int64_t n_runs, FILE *out, FILE *err);
 } fuzz_target;
 
@@ -51,19 +49,19 @@ extern const fuzz_target fuzz_record, fuzz_events, fuzz_example, fuzz_checkpoint
 extern const fuzz_target fuzz_lmdb;
 extern const fuzz_target fuzz_jpeg, fuzz_png, fuzz_gif, fuzz_bmp, fuzz_wav;
 
-/* Keeps the input of the run at work, so that it can be saved when the run goes wrong. */
+/* Stores the input of the current run, so that it can be saved if the run fails. */
 void fuzz_note(fuzz_run *r, mr_sv input);
-/* For targets of several forms: the input is a byte that says which, and the bytes, which are let go of. */
+/* For targets with several forms: the input is a byte that selects the form, then the bytes, which are freed. */
 void fuzz_try_form(fuzz_run *r, int form, mr_str *bytes, void (*replay)(fuzz_run *r, mr_sv input));
 void fuzz_notef(fuzz_run *r, const char *fmt, ...) MR_PRINTF(2, 3);
-/* The library broke a promise: ends the child. */
+/* The library violated a contract: ends the child. */
 void fuzz_fail(const char *fmt, ...) MR_PRINTF(1, 2) __attribute__((noreturn));
-/* Ends the child when st, which must be NULL, is not. */
+/* Ends the child if st is not NULL. */
 void fuzz_must(mr_status *st, const char *what);
-/* For a summary, where runs go to each of `forms` in turn: how many of a hundred were accepted.  False, and said, when of
- * one it is under a tenth: then what lies behind is hardly tried. */
+/* For a summary, if runs alternate between `forms`: the percentage that was accepted. False, with a message, if it is
+ * under 10 % for one form: then the code behind it is hardly tested. */
 bool fuzz_shares(const char *target, const char *const *names, const int64_t *counts, int n, int64_t runs, int forms, FILE *out, FILE *err);
-/* For people, when one run is done alone. */
+/* Prints a message if a single run is repeated. */
 void fuzz_say(const fuzz_run *r, const char *fmt, ...) MR_PRINTF(2, 3);
 
 /* Regression inputs in tests/fuzz/seeds/NAME/, appended to out as strings of their own; sorted by

@@ -1,8 +1,8 @@
 /* tests/fuzz/gif.c -- mutated GIF files.
  *
- * Films are made here: frames of any place and size, with or without colors of their own, interlaced, transparent, between
- * extensions.  Their pixels are random and compressed by codes of one pixel each, now and then by codes of random numbers,
- * which try all that a table of strings can be made to do. */
+ * Films are made here: frames of any place and size, with or without colors of their own, interlaced, transparent,
+ * between extensions. Their pixels are random and compressed by codes of one pixel each, sometimes by random codes,
+ * which exercise the table of strings. */
 #include "base/memory.h"
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/picture.h"
@@ -26,7 +26,7 @@ static void put_code(bits *b, uint32_t code, int width)
         mr_str_appendc(&b->bytes, (char)b->held);
 }
 
-/* In blocks of at most 255 bytes, of random length now and then. */
+/* In blocks of at most 255 bytes, sometimes of random length. */
 static void put_blocks(fuzz_rng *r, const mr_str *data, mr_str *out)
 {
     for (size_t at = 0; at < data->n;) {
@@ -39,7 +39,8 @@ static void put_blocks(fuzz_rng *r, const mr_str *data, mr_str *out)
     mr_str_appendc(out, 0);
 }
 
-/* One code a pixel: strings are entered, but not used; the table is cleared before codes grow beyond 12 bits. */
+/* One code for each pixel: strings are added to the table, but not used; the table is cleared before codes grow beyond
+ * 12 bits. */
 static void put_plain(fuzz_rng *r, bits *b, int code_size, int n_colors, int64_t pixels)
 {
     int clear = 1 << code_size, next = 0, width = 0;
@@ -57,7 +58,7 @@ static void put_plain(fuzz_rng *r, bits *b, int code_size, int n_colors, int64_t
     put_code(b, (uint32_t)clear + 1, width ? width : code_size + 1);
 }
 
-/* Codes of any kind up to the last that is in the table, or a little beyond; as many as make `pixels` if they are right. */
+/* Random codes up to the last one in the table, or slightly beyond; enough for `pixels` if they are valid. */
 static void put_strings(fuzz_rng *r, bits *b, int code_size, int64_t pixels)
 {
     int clear = 1 << code_size, next = clear + 1, width = code_size + 1;
@@ -161,7 +162,7 @@ static void try_bytes(fuzz_run *r, int form, mr_sv bytes)
         if (!p.pixels || p.channels != 3 || (form == FIRST && p.frames != 1) || p.width > 0xffff || p.height > 0xffff)
             fuzz_fail("a film of %lld frames of %lld x %lld", (long long)p.frames, (long long)p.height, (long long)p.width);
         for (int64_t i = 0; i < fuzz_picture_samples(&p); i++)
-            r->counts[N_FORMS] += ((const uint8_t *)p.pixels)[i] > 128; /* reads what was written: nothing is left unset */
+            r->counts[N_FORMS] += ((const uint8_t *)p.pixels)[i] > 128; /* reads all pixels: none may be unset */
     }
     mr_status_free(st);
     fuzz_picture_deinit(&p);

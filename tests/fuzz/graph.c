@@ -1,13 +1,13 @@
 /* tests/fuzz/graph.c -- mutated GraphDefs, imported and run.
  *
- * A graph that is refused must leave nothing behind.  One that is accepted goes the whole way: a
- * session is opened on it and a few of its nodes are run, with small tensors fed to its
- * placeholders; sometimes it is also differentiated, copied, written and read again.  Waiting and
- * endless graphs are ended by a timeout of some milliseconds, memory by a budget.
+ * A rejected graph must leave nothing behind. An accepted one is used completely: a session is opened on it and a few
+ * of its nodes are run, with small tensors fed to its placeholders; sometimes it is also differentiated, copied,
+ * written and read again. Blocked and endless graphs are ended by a timeout of some milliseconds; a budget limits
+ * memory.
  *
- * The mutations are chosen so that about half of the mutants get that far (the share is printed,
- * and less than MIN_SHARE is a failure): op names are mostly changed to ops of the same signature,
- * inputs to nodes there are, and most changes are to values rather than to types. */
+ * The mutations are chosen so that about half of the mutants get that far (the share is printed, and less than
+ * MIN_SHARE is a failure): op names are mostly changed to ops of the same signature, inputs to existing nodes, and most
+ * changes affect values rather than types. */
 #include "base/memory.h"
 #include "graph/grad.h"
 #include "graph/graph_def.h"
@@ -36,7 +36,7 @@ static const mr_op_def **ops;
 static int n_ops;
 static const mr_field *name_field; /* NodeDef.name */
 
-/* What would end the process, or fill the log. */
+/* Ops that would end the process, or fill the log. */
 static bool is_forbidden(const char *op)
 {
     return strcmp(op, "Abort") == 0 || strcmp(op, "Print") == 0 || strcmp(op, "PrintV2") == 0;
@@ -107,7 +107,7 @@ static bool word(fuzz_rng *r, const fuzz_tree *t, const fuzz_item *at, mr_sv *ou
     return false;
 }
 
-/* An attr's name or kind, a type: with another one a node is refused at once. */
+/* The name or kind of an attr, or a type: with another one a node is rejected at once. */
 static bool brittle(const fuzz_item *at, bool value)
 {
     return strcmp(at->owner->short_name, "AttrEntry") == 0 || fuzz_item_is(at, "NodeDef", "attr") ||
@@ -117,7 +117,7 @@ static bool brittle(const fuzz_item *at, bool value)
            (!value && strcmp(at->owner->short_name, "NodeDef") == 0);
 }
 
-/* Two nodes of one name are refused at once. */
+/* Two nodes with the same name are rejected at once. */
 static void copied(fuzz_rng *r, fuzz_tree *t, fuzz_item *copy)
 {
     if (!fuzz_item_is(copy, "GraphDef", "node") || fuzz_once_in(r, 10))
@@ -301,7 +301,7 @@ static mr_out some_output(fuzz_rng *r, const mr_graph *g)
     return MR_NO_OUT;
 }
 
-/* Whatever was added: edges come from nodes that are there. */
+/* Checks that edges come from existing nodes, whatever was added. */
 static void check_edges(const mr_graph *g)
 {
     for (int i = 0; i < g->nodes.n; i++) {
@@ -327,7 +327,7 @@ static void differentiate(fuzz_run *r, mr_graph *g)
     mr_status_free(st);
 }
 
-/* What was accepted once is accepted again, and stays the same. */
+/* An accepted graph is accepted again, and stays the same. */
 static void round_trip(const mr_graph *g)
 {
     mr_graph *copy, *again = mr_graph_new();

@@ -26,7 +26,7 @@ static void add(const char *name, mr_str bytes)
     all.bytes[all.n++] = bytes;
 }
 
-/* A graph that does not come back as it went out would be a poor start. */
+/* A graph that does not survive a round trip would be a poor start. */
 static void add_graph(const char *name, const mr_graph *g)
 {
     mr_str bytes = {0};
@@ -291,7 +291,7 @@ const mr_str *fuzz_pick_graph(fuzz_rng *r)
 {
     const mr_str *a = &all.bytes[fuzz_below(r, (uint64_t)all.n)];
     const mr_str *b = &all.bytes[fuzz_below(r, (uint64_t)all.n)];
-    if (fuzz_once_in(r, 4)) /* those written here, which have more than one idea in them */
+    if (fuzz_once_in(r, 4)) /* the programs written here, which combine several features */
         return &all.bytes[fuzz_below(r, (uint64_t)n_programs)];
     return a->n <= b->n || fuzz_once_in(r, 8) ? a : b;
 }

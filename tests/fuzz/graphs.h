@@ -4,8 +4,8 @@
 
 #include "tests/fuzz/fuzz.h"
 
-/* Golden graphs when there are any, programs written here, one graph for each op out of its
- * examples, and the seeds of earlier failures.  All import.  Made once, before children start. */
+/* Golden graphs if there are any, programs written here, one graph for each op from its examples, and the seeds of
+ * earlier failures. All of them can be imported. Created once, before children start. */
 const fuzz_files *fuzz_graphs(void);
 /* A random one; smaller ones come more often, because a run with them is quicker. */
 const mr_str *fuzz_pick_graph(fuzz_rng *r);

@@ -1,8 +1,8 @@
-/* tests/fuzz/group.c -- what members of a group and strangers may say: to the keeper of a roster, to a post office, and by what they
- * leave in shared memory.
+/* tests/fuzz/group.c -- messages from members of a group and from strangers: to the holder of a roster, to a post
+ * office, and through shared memory.
  *
- * Words that are accepted are the same when they are written and read again.  Every call that a keeper or a post office is given ends
- * once.  A member whose fellow's memory is full of anything gets a status. */
+ * Accepted messages are the same after being written and read again. Every call to a roster holder or a post office
+ * ends exactly once. A member gets a status, whatever is in the memory of its peer. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -92,7 +92,7 @@ static void make_post(fuzz_rng *r, mr_str *out)
         mr_str_appendc(out, 'x');
 }
 
-/* Several words one after the other, each with its length before it. */
+/* Several messages one after the other, each preceded by its length. */
 static void make_messages(fuzz_rng *r, form f, mr_str *out)
 {
     for (uint64_t k = 1 + fuzz_below(r, 8); k > 0; k--) {
@@ -153,7 +153,7 @@ static bool try_news(mr_sv bytes)
     mr_status *st = mr_news_read(bytes, &n);
     bool ok = !st;
     if (ok) {
-        mr_news_write(&n, &again); /* an address may hold a NUL, after which nothing is written again */
+        mr_news_write(&n, &again); /* an address may contain a NUL byte; the rest is not written again */
         fuzz_must(mr_news_read(mr_str_view(&again), &m), "news that were just read");
         if (m.kind != n.kind || m.members.n != n.members.n)
             fuzz_fail("news are others when they are written again");
@@ -209,7 +209,7 @@ static bool try_post(mr_sv bytes)
     return true;
 }
 
-/* Counts and heads of the fellow's segment are as the bytes say. */
+/* The counters and heads of the peer's segment come from the input bytes. */
 static bool try_memory(mr_sv bytes)
 {
     int files[2] = {mr_shm_file_new(2), mr_shm_file_new(2)};

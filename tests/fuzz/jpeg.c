@@ -1,7 +1,7 @@
-/* tests/fuzz/jpeg.c -- mutated JPEG files, read in every way there is.
+/* tests/fuzz/jpeg.c -- mutated JPEG files, read in every supported way.
  *
- * The files are what the library writes: gray and in color, progressive or not, of any quality; every second one is cut short
- * or has bytes of its markers changed.  JPEG has no checksums, so what is damaged still goes deep. */
+ * The files are what the library writes: gray and in color, progressive or not, of any quality; every second one is cut
+ * short or has bytes of its markers changed. JPEG has no checksums, so damaged files still reach deep code. */
 #include "base/memory.h"
 #include "ops/image/jpeg.h"
 #include "tests/fuzz/bytes.h"
@@ -32,8 +32,8 @@ static void make_seed(fuzz_rng *r, mr_str *out)
     mr_free(pixels);
 }
 
-/* The same picture with four components: C, M, Y and K, with and without Adobe's marker.  Only the head differs from one of
- * three: a component more in the frame and in the scan, whose pixels then are what the rest of the file says. */
+/* The same picture with four components: C, M, Y and K, with and without Adobe's marker. Only the header differs from
+ * one with three: an additional component in the frame and in the scan, whose pixels come from the rest of the file. */
 static void add_component(fuzz_rng *r, mr_str *s)
 {
     mr_str out = {0};
@@ -130,7 +130,7 @@ static void check(fuzz_run *r, int form, const mr_jpeg_reading *how, const fuzz_
         fuzz_fail("a part of another size than was asked for");
     r->counts[form]++;
     for (int64_t i = 0; i < fuzz_picture_samples(p); i++)
-        r->counts[N_FORMS] += ((const uint8_t *)p->pixels)[i] > 128; /* nothing is left unset */
+        r->counts[N_FORMS] += ((const uint8_t *)p->pixels)[i] > 128; /* no pixel is left unset */
 }
 
 static void try_bytes(fuzz_run *r, int form, mr_sv bytes)

@@ -1,8 +1,8 @@
 /* tests/fuzz/lmdb.c -- LMDB files, generated and damaged.
  *
  * A file has a few small pages: branches and leaves with plain, large and duplicate values, whose page numbers are
- * random, so that some form a sound tree and others a cycle.  Then some bytes are damaged.  The reader must end, after
- * no more records than the pages have room for. */
+ * random, so that some form a valid tree and others a cycle. Then some bytes are damaged. The reader must end, after no
+ * more records than the pages have room for. */
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -47,7 +47,7 @@ static int help(void)
     return 2;
 }
 
-/* An option with a value; false when there is no such option. */
+/* An option with a value; false if the option is unknown. */
 static bool set_value(settings *s, const char *name, const char *value)
 {
     fuzz_options *o = &s->o;
@@ -120,7 +120,7 @@ static bool run_target(const fuzz_target *t, const settings *s)
 
 int main(int argc, char **argv)
 {
-    static settings s; /* its strings are no leaks of the library's */
+    static settings s; /* its strings are not leaks of the library */
     s.o = (fuzz_options){
         .seed = 1, .only = -1, .jobs = (int)sysconf(_SC_NPROCESSORS_ONLN), .deadline_s = 20};
     s.percent = 100;

@@ -1,4 +1,4 @@
-/* tests/fuzz/messages.c -- the messages of the cluster's services, remembered and mutated. */
+/* tests/fuzz/messages.c -- records and mutates the messages of the cluster's services. */
 #include "tests/fuzz/messages.h"
 
 #include "base/memory.h"
@@ -229,7 +229,7 @@ static bool word(fuzz_rng *r, const fuzz_tree *t, const fuzz_item *at, mr_sv *ou
     int kind = kind_of_word(at);
     (void)t;
     if (kind >= 0 && fuzz_once_in(r, 20))
-        return *out = (mr_sv){"cut\0short", 9}, true; /* longer than C thinks */
+        return *out = (mr_sv){"cut\0short", 9}, true; /* longer than its C string */
     if (kind >= 0)
         return pick_word(r, fuzz_once_in(r, 30) ? (int)fuzz_below(r, N_WORD_KINDS) : kind, out);
     if (fuzz_item_is(at, "NodeDef", "op"))
@@ -237,7 +237,7 @@ static bool word(fuzz_rng *r, const fuzz_tree *t, const fuzz_item *at, mr_sv *ou
     return false;
 }
 
-/* Types and the names of attrs: a graph with others is refused at once. */
+/* Types and names of attrs: a graph with other ones is rejected at once. */
 static bool brittle(const fuzz_item *at, bool value)
 {
     return strcmp(at->owner->short_name, "AttrEntry") == 0 || fuzz_item_is(at, "NodeDef", "attr") ||
@@ -259,7 +259,7 @@ static uint64_t pick_step(fuzz_rng *r)
         return speaking->numbers[NUMBER_STEP]
                                 [fuzz_below(r, MR_MIN(speaking->n_numbers[NUMBER_STEP], NUMBERS))];
     if (fuzz_once_in(r, 3))
-        return fuzz_u64(r) >> 8; /* one nobody knows */
+        return fuzz_u64(r) >> 8; /* an unknown one */
     return 1 + fuzz_below(r, 6);
 }
 

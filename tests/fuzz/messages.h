@@ -1,9 +1,8 @@
-/* tests/fuzz/messages.h -- the messages of the cluster's services, remembered and mutated.
+/* tests/fuzz/messages.h -- records and mutates the messages of the cluster's services.
  *
- * A message made up from nothing names no session, no graph and no step, so it is refused in the
- * first lines of its handler.  Those mutated here were heard between tasks that behave, and a
- * lexicon of what they named (handles, keys, steps) is used to say old things anew: the mutants
- * speak of what is there. */
+ * A random message does not name an existing session, graph or step, so it is rejected in the first lines of its
+ * handler. The messages mutated here were recorded between well-behaved tasks, and a lexicon of the names in them
+ * (handles, keys, steps) is used to fill in current names, so that mutants refer to existing objects. */
 #ifndef MR_TESTS_FUZZ_MESSAGES_H
 #define MR_TESTS_FUZZ_MESSAGES_H
 
@@ -14,7 +13,7 @@ typedef struct fuzz_method {
     const char *name; /* "/tensorflow.WorkerService/RunGraph" */
     const ProtobufCMessageDescriptor *request, *response;
     bool has_answers;     /* somebody asks this in a session, and reads the answer */
-    const char *seeds[2]; /* requests in text format, for what sessions rarely say */
+    const char *seeds[2]; /* requests in text format, for messages that sessions rarely send */
 } fuzz_method;
 
 enum { FUZZ_N_METHODS = 28 };
@@ -37,13 +36,12 @@ typedef struct fuzz_lexicon fuzz_lexicon;
 
 fuzz_lexicon *fuzz_lexicon_new(void);
 void fuzz_lexicon_free(fuzz_lexicon *l);
-/* A message that somebody who behaves has sent. */
+/* Records a message of a well-behaved sender. */
 void fuzz_hear(fuzz_lexicon *l, int method, bool response, mr_sv bytes);
 void fuzz_hear_device(fuzz_lexicon *l, const char *name);
-/* A message of a method: one that was heard or a seed, with names of what is there now; changes
- * many changes are made to it.  False: there is none. */
+/* A message of a method: a recorded one or a seed, with current names and `changes` changes. False: there is none. */
 bool fuzz_mutant(fuzz_rng *r, fuzz_lexicon *l, int method, bool response, int changes, mr_str *out);
-/* The same to a given message. */
+/* The same for a given message. */
 void fuzz_mutate(fuzz_rng *r, fuzz_lexicon *l, int method, bool response, mr_sv in, int changes,
                  mr_str *out);
 

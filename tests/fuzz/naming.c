@@ -1,7 +1,7 @@
-/* tests/fuzz/naming.c -- what anybody may have written into a naming service, and where a service may be said to be.
+/* tests/fuzz/naming.c -- entries of a naming service that anybody may have written, and specs of naming services.
  *
- * An entry that is accepted is written again as it stood.  A spec that is accepted is the same after being put together and
- * taken apart again.  A book that hears of entries in any order knows the last one that could be read, and nothing else. */
+ * An accepted entry is written again unchanged. An accepted spec is the same after being formatted and parsed again. A
+ * book that gets entries in any order knows the last valid one, and nothing else. */
 #include "base/memory.h"
 #include "net/naming_book.h"
 #include "tests/fuzz/bytes.h"
@@ -81,7 +81,7 @@ static bool try_spec(mr_sv bytes)
     return ok;
 }
 
-/* One word after the other of one task, each of bytes split at newlines; an empty one is that nothing stands there. */
+/* Successive entries of one task, split at newlines; an empty one means that there is no entry. */
 static bool try_book(mr_sv bytes)
 {
     mr_book b;

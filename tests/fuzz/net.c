@@ -1,4 +1,4 @@
-/* tests/fuzz/net.c -- mutated streams through the local transport: what another process could send.
+/* tests/fuzz/net.c -- mutated streams through the local transport: data that another process could send.
  *
  * Most runs feed a stream of frames, cut at random places, to the reader alone, together with
  * segments that are sound, damaged or missing.  Some go through a socket to a server of this
@@ -20,7 +20,7 @@ enum {
     MOST_FRAMES = 8,
     MOST_MESSAGE = 1 << 16,
     SEGMENT_BYTES = 1 << 14,
-    LIVE_IN = 32, /* one run in so many goes through a socket */
+    LIVE_IN = 32, /* one in this many runs goes through a socket */
 };
 enum { FRAMES, BODIES, SHARED, TOO_LARGE, ERRORS, LIVE, N_COUNTS };
 
@@ -44,7 +44,7 @@ static mr_frame_part odd_part(fuzz_rng *r)
                            n};
 }
 
-/* Mostly sound: bodies as long as their heads say, parts that add up. */
+/* Mostly valid: bodies as long as their heads say, parts that add up. */
 static void add_call(fuzz_rng *r, mr_str *s, mr_frame_head h)
 {
     uint8_t bytes[MR_FRAME_HEAD];
@@ -104,7 +104,7 @@ static void make_stream(fuzz_rng *r, mr_str *s)
 
 /* ---- segments ---- */
 
-/* Sound, or with one thing wrong. */
+/* Valid, or with one error. */
 static int make_file(fuzz_rng *r)
 {
     static const int seals[] = {F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
@@ -169,7 +169,7 @@ static void take(reading *t, mr_net_frame *f)
     mr_bytes_deinit(&f->body);
 }
 
-/* Hands over as many bytes as a socket happens to have. */
+/* Delivers a random number of bytes, like a socket. */
 static bool feed(reading *t, mr_sv *in)
 {
     struct iovec space[2];
@@ -242,7 +242,7 @@ static void handle(void *arg, mr_net_call *c)
 }
 
 static mr_net_server *server; /* of this process */
-static mr_net_peer *peer;     /* the one that behaves */
+static mr_net_peer *peer;     /* the well-behaved one */
 
 static void serve(void)
 {
@@ -269,7 +269,7 @@ static void done(mr_net_request *r, mr_status *st, mr_bytes *reply)
     sem_post(&q->answered);
 }
 
-/* Whatever others do. */
+/* The server must answer, whatever others do. */
 static void check_served(void)
 {
     question q = {.r = {.method = "/fuzz/Echo", .done = done, .wait_for_ready = true}};
@@ -288,7 +288,7 @@ static bool receive_all(int fd, void *out, size_t n)
     return recv(fd, out, n, MSG_WAITALL) == (ssize_t)n;
 }
 
-/* A connection whose handshake is done, unless that is to go wrong too. */
+/* A connection with a completed handshake, unless that is to fail too. */
 static int shake_hands(fuzz_rng *r)
 {
     struct sockaddr_un a;
@@ -311,7 +311,7 @@ static int shake_hands(fuzz_rng *r)
     return fd;
 }
 
-/* Some bytes of the stream, now and then with descriptors. */
+/* Some bytes of the stream, sometimes with descriptors. */
 static ssize_t send_some(fuzz_rng *r, int fd, mr_sv in)
 {
     char control[CMSG_SPACE(8 * sizeof(int))] = {0};

@@ -1,4 +1,4 @@
-/* tests/fuzz/op_session.c -- sessions for fuzzing, and the graph of a trial run by one. */
+/* tests/fuzz/op_session.c -- sessions for fuzzing, and running the graph of a trial in one. */
 #include "tests/fuzz/op_session.h"
 
 #include "base/memory.h"
@@ -58,7 +58,7 @@ static void fetch(whole *w, mr_out o, mr_tensor **to)
     w->fetches[w->args.n_fetches++] = o;
 }
 
-/* All outputs of the last step, or one: of a Switch one is dead, and to fetch it is an error. */
+/* All outputs of the last step, or one: one output of a Switch is dead, and fetching it is an error. */
 static void add_fetches(fuzz_rng *r, whole *w, mr_trial_step *last)
 {
     int n = last->node->n_out;
@@ -69,7 +69,7 @@ static void add_fetches(fuzz_rng *r, whole *w, mr_trial_step *last)
             fetch(w, (mr_out){last->node, i}, &last->out[i]);
 }
 
-/* Earlier steps are fetched too at times, or only run. */
+/* Earlier steps are sometimes fetched too, or only run. */
 static void add_more(fuzz_rng *r, whole *w, const mr_trial *t)
 {
     const mr_node *last = t->steps[t->example->n_steps - 1].node;
@@ -114,14 +114,14 @@ static int some_outs(mr_node *n, bool inputs, mr_out *out)
     return k;
 }
 
-/* Ops whose gradients say, with a reason, that they take shapes for what they could be. */
+/* Ops whose gradients document that they assume shapes to be compatible. */
 static bool trusts_shapes(const mr_node *n)
 {
     return mr_node_is(n, "PlaceholderWithDefault") ||
            mr_node_is(n, "SoftmaxCrossEntropyWithLogits");
 }
 
-/* A gradient has the type and shape of what it is the gradient of. */
+/* A gradient must have the type and shape of its tensor. */
 static void check_gradient(const mr_trial_step *last, mr_out x, const mr_tensor *dx)
 {
     if (trusts_shapes(last->node))
@@ -162,7 +162,7 @@ static void run_gradient(fuzz_rng *r, mr_session *s, const whole *forward, mr_tr
 
 /* ---- a run ---- */
 
-/* Every step was given what the graph says of it; else nothing holds that was inferred. */
+/* Whether every step got inputs of the declared shapes; otherwise no inferred shape holds. */
 static bool fed_as_declared(const whole *w)
 {
     mr_arena a;
@@ -193,7 +193,7 @@ mr_status *fuzz_run_whole(fuzz_rng *r, mr_trial *t, bool *as_declared)
     *as_declared = fed_as_declared(&w);
     MR_TRY(mr_direct_session_new(t->graph, NULL, &c, &s));
     mr_status *st = run_args(r, s, &w);
-    if (!st && fuzz_once_in(r, 8)) /* what a step leaves behind, the next one finds */
+    if (!st && fuzz_once_in(r, 8)) /* state that a step leaves is visible to the next one */
         mr_status_free(run_args(r, s, &w));
     if (!st && fuzz_once_in(r, 2))
         run_gradient(r, s, &w, t, *as_declared);

@@ -1,19 +1,17 @@
-/* tests/fuzz/ops.c -- every op with inputs and attrs it never asked for.
+/* tests/fuzz/ops.c -- runs every op with unexpected inputs and attrs.
  *
- * A run takes one example of one op (ops/example.h), in some type, and changes what it gives: other
- * values, shapes and types of inputs, more or fewer of them, attrs inside and outside of what the
- * op allows, inputs known as constants or only by a part of their shape.  Most runs stay near the
- * example and succeed; some leave nothing of it.  Setting-up steps (a variable, a queue) run as
- * written.  Ops that cannot be run alone come with a scene (scenes.h), which a session runs; some
- * runs of all others go through a session too.
+ * A run takes one example of one op (ops/example.h), in some type, and changes its inputs: other values, shapes and
+ * types of inputs, more or fewer of them, attrs inside and outside of what the op allows, inputs known as constants or
+ * only by a part of their shape. Most runs stay near the example and succeed; some change everything. Setting-up steps
+ * (a variable, a queue) run as written. Ops that cannot be run alone come with a scene (scenes.h), which a session
+ * runs; some runs of all others go through a session too.
  *
- * The ops are those registered: each is a subject, and a promise is broken when one of them was run
- * less often than LEAST_RUNS (where so many runs were asked for), or never reached its kernel.
+ * Every registered op is a subject; it is a failure if one of them ran less often than LEAST_RUNS (if that many runs
+ * were requested), or never reached its kernel.
  *
- * A run that succeeds has to keep three promises: the outputs have the types declared and shapes
- * that agree with those inferred; the outputs depend on the inputs alone, not on what was in fresh
- * memory before; and they are the same when the kernel may write over its inputs.  And all tensor
- * memory is given back. */
+ * A run that succeeds must satisfy three conditions: the outputs have the types declared and shapes that agree with
+ * those inferred; the outputs depend only on the inputs, not on the contents of fresh memory; and they are the same if
+ * the kernel may overwrite its inputs. All tensor memory must be released. */
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -31,18 +29,18 @@
 #include "tests/fuzz/values.h"
 
 enum { TOTAL_RUNS = 2000000, LEAST_RUNS = 1000 };
-enum { MOST_WAITS = 2000, WAIT_US = 1000 }; /* for memory to come back */
+enum { MOST_WAITS = 2000, WAIT_US = 1000 }; /* time for memory to be released */
 enum { PATIENCE_MS = 3, WHOLE_ONCE_IN = 8, GROWN_ONCE_IN = 20, MOST_GROWN = 20000 };
 
 /* Counts of an op. */
 enum { RUNS, BUILT, REACHED, SUCCEEDED, N_COUNTS };
 
-static fuzz_subject *subjects; /* one an op */
+static fuzz_subject *subjects; /* one for each op */
 static int n_subjects;
 
 /* ---- memory: limited, and dirty in a way that is known ---- */
 
-static uint8_t dirt; /* what fresh memory is filled with */
+static uint8_t dirt; /* the byte that fills fresh memory */
 
 static void *dirty_alloc(mr_allocator *a, size_t bytes)
 {
@@ -94,8 +92,8 @@ typedef struct op_run {
     mr_tensor_vec held;
     int64_t *counts;
     mr_str what;         /* for people */
-    int64_t from, to;    /* every size `from` becomes `to`; to 0: none does */
-    int n_args;          /* in lists, and the type of the first: what a function is called with */
+    int64_t from, to;    /* every size `from` becomes `to`; to 0: sizes stay */
+    int n_args;          /* number of values in lists, and the type of the first: the arguments of functions */
     mr_dtype first_type;
 } op_run;
 
@@ -110,7 +108,7 @@ static void replace(mr_trial_input *in, mr_tensor *t)
     *in = (mr_trial_input){MR_NO_OUT, t};
 }
 
-/* A list argument: one item more, or fewer. */
+/* Adds or removes one item of a list argument. */
 static void change_length(op_run *x, mr_trial_inputs *in, int start)
 {
     if (in->n > start && fuzz_once_in(&x->r->rng, 2)) {
@@ -127,8 +125,8 @@ static int type_of(const mr_trial_input *in)
     return in->t ? (int)in->t->dtype : (int)mr_dtype_base(mr_out_type(in->out));
 }
 
-/* Kernels work in blocks and lanes that examples do not fill.  All inputs grow alike, or they would
- * not fit each other; the elements are those of before, over and over, so that indices stay good. */
+/* Kernels work in blocks and lanes that examples do not fill. All inputs grow in the same way, so that they still fit
+ * each other; the elements are repeated, so that indices stay valid. */
 static void grow_input(op_run *x, mr_trial_input *in)
 {
     mr_shape s;
@@ -145,7 +143,7 @@ static void grow_input(op_run *x, mr_trial_input *in)
     replace(in, larger);
 }
 
-/* Another tensor for an input; for what a node gives, one of its type. */
+/* Another tensor for an input; for the output of a node, one of its type. */
 static void change_input(op_run *x, mr_trial_input *in)
 {
     int type = type_of(in);
@@ -177,7 +175,7 @@ static void change_inputs(void *ctx, const mr_arg_def *arg, mr_trial_inputs *in,
     }
 }
 
-/* Attrs that the inputs determine are left to them, mostly: any other value is refused at once. */
+/* Attrs that the inputs determine are mostly left alone: any other value is rejected at once. */
 static bool told_by_inputs(const mr_op_def *d, const char *attr)
 {
     for (int i = 0; i < d->n_in; i++) {
@@ -190,10 +188,11 @@ static bool told_by_inputs(const mr_op_def *d, const char *attr)
     return false;
 }
 
-/* A function that could be called; examples have no word for one. */
+/* A function that could be called; the grammar of examples has no functions. */
 static void give_function(op_run *x, const mr_op_def *op, const mr_attr_def *d, mr_node_builder *b)
 {
-    mr_dtype t = x->first_type == MR_VARIANT ? MR_INT64 : x->first_type; /* what the datasets of scenes give */
+    /* the element types of the datasets of scenes */
+    mr_dtype t = x->first_type == MR_VARIANT ? MR_INT64 : x->first_type;
     const mr_named_attr type = {"T", mr_a_type(t ? t : MR_FLOAT)};
     const mr_func_ref f = {fuzz_function_for(op, d, x->n_args), 1, &type};
     const mr_func_ref *both[] = {&f, &f};
@@ -223,7 +222,7 @@ static const mr_pshape *choose_placeholder(void *ctx, const mr_tensor *t)
     fuzz_rng *r = &x->r->rng;
     if (fuzz_once_in(r, 2) && t->dtype != MR_RESOURCE && t->dtype != MR_VARIANT)
         return NULL;
-    if (x->wildness > 0 && fuzz_once_in(r, 20)) /* a declared shape that is not that of the value */
+    if (x->wildness > 0 && fuzz_once_in(r, 20)) /* a declared shape that differs from that of the value */
         return fuzz_pshape(r, &x->trial->graph->arena);
     return fuzz_pshape_of(r, &x->trial->graph->arena, t->rank, t->dims);
 }
@@ -243,7 +242,7 @@ static bool step_fed_as_declared(const mr_trial_step *s)
     return ok;
 }
 
-/* What is inferred of a step hangs on what was declared of those before it too. */
+/* The inferred shapes of a step also depend on the declared shapes of earlier steps. */
 static bool fed_as_declared(const mr_trial *t)
 {
     for (int i = 0; i < t->example->n_steps; i++)
@@ -298,11 +297,11 @@ static bool is_pure(const mr_node *n)
         if (mr_dtype_is_ref(n->out_types[i]) || n->out_types[i] == MR_RESOURCE ||
             n->out_types[i] == MR_VARIANT)
             return false;
-    /* Fractional pools draw by chance unless they are told not to; Batch and its kin meet other runs at what they share. */
+    /* Fractional pools are random unless told otherwise; Batch and related ops interact with other runs. */
     return !(n->def->flags & MR_STATEFUL) && !mr_op_def_attr(n->def, "deterministic") && !mr_op_def_attr(n->def, "shared_name");
 }
 
-/* Bits that nobody set differ between two runs in differently dirty memory. */
+/* Uninitialized bits differ between two runs with different fill bytes. */
 static void compare_outputs(op_run *x, const mr_trial_step *s, mr_tensor **again, const char *when)
 {
     for (int i = 0; i < s->n_out; i++)
@@ -341,7 +340,7 @@ static void run_again(op_run *x, const mr_trial_step *s, bool in_place)
     mr_free(out);
 }
 
-/* The kernel has run: it gave what it gives, or an error that names its node. */
+/* Whether the kernel has run: it returned outputs, or an error that names its node. */
 static bool reached(const mr_trial *t, const mr_op_def *op, const mr_status *st)
 {
     char mark[80];
@@ -358,7 +357,7 @@ static bool reached(const mr_trial *t, const mr_op_def *op, const mr_status *st)
     return false;
 }
 
-/* What a session gives depends on more than the inputs: on which came first, or on functions. */
+/* Results of a session depend on more than the inputs: on timing, or on functions. */
 static bool same_alone(const mr_trial *t)
 {
     const mr_node *n = t->steps[t->example->n_steps - 1].node;
@@ -368,7 +367,7 @@ static bool same_alone(const mr_trial *t)
     return is_pure(n) && !mr_node_is_merge(n) && t->example->n_steps == 1;
 }
 
-/* What a session gives is what the kernel gives, in a thread that treats denormals as one of its. */
+/* A session must return the same as the kernel, in a thread with the same treatment of denormals. */
 static void compare_alone(op_run *x, const mr_trial_step *s)
 {
     mr_tensor **out = mr_new_array(mr_tensor *, s->n_out + 1);
@@ -435,8 +434,8 @@ static void run_trial(op_run *x, const fuzz_script *c, mr_dtype key)
     t.device->alloc = budget;
     t.whole = c->whole || fuzz_once_in(&x->r->rng, WHOLE_ONCE_IN);
     t.subject = c->whole ? x->s->def : NULL;
-    t.forced = &(mr_named_attr){0}; /* nothing is, but no literal is refused either */
-    if (x->s->def->deprecated) /* only graphs as old as that may use it */
+    t.forced = &(mr_named_attr){0}; /* nothing matches, but no literal is rejected either */
+    if (x->s->def->deprecated) /* only graphs of that version or older may use it */
         t.graph->versions.producer = x->s->def->deprecated - 1;
     if (c->whole)
         fuzz_add_functions(t.graph);
@@ -457,7 +456,7 @@ static void run_trial(op_run *x, const fuzz_script *c, mr_dtype key)
     mr_budget_free(budget);
 }
 
-/* An op that ends the process, as it should, ends one of its own. */
+/* An op that is supposed to end the process runs in a separate one. */
 static void run_apart(op_run *x, const fuzz_script *c, mr_dtype key)
 {
     int status;
@@ -465,7 +464,7 @@ static void run_apart(op_run *x, const fuzz_script *c, mr_dtype key)
     pid_t pid = fork();
     if (pid == 0) {
         signal(SIGABRT, SIG_DFL);
-        x->counts[REACHED]++; /* nobody comes back to say so */
+        x->counts[REACHED]++; /* it does not return */
         run_trial(x, c, key);
         _exit(0);
     }
@@ -506,7 +505,7 @@ static void run(fuzz_run *r)
 
 /* ---- the sum of it ---- */
 
-/* What is wrong with the runs of one op; NULL: nothing.  Few runs say little. */
+/* The problem with the runs of one op; NULL: none. Few runs prove little. */
 static const char *complaint(const int64_t *c, int64_t runs)
 {
     if (c[RUNS] < LEAST_RUNS && runs >= n_runs())

@@ -1,4 +1,4 @@
-/* tests/fuzz/pb_change.c -- the changes a protobuf tree goes through. */
+/* tests/fuzz/pb_change.c -- mutations of a protobuf tree. */
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/pb_tree.h"
 #include "tests/fuzz/values.h"
@@ -100,7 +100,7 @@ static void insert_copy(fuzz_rng *r, fuzz_tree *t, fuzz_item *i, const fuzz_word
 
 static void remove_at(fuzz_item **link) { *link = (*link)->next; }
 
-/* The item changes places with one of its neighbours. */
+/* Swaps the item with one of its neighbours. */
 static void swap_with_next(fuzz_item **link)
 {
     fuzz_item *a = *link, *b = a->next;
@@ -111,7 +111,7 @@ static void swap_with_next(fuzz_item **link)
     *link = b;
 }
 
-/* The content of another item of the same field takes the place of this one's. */
+/* Replaces the content by that of another item of the same field. */
 static void take_over(fuzz_rng *r, fuzz_tree *t, fuzz_item *i, const fuzz_tree *from,
                       const fuzz_words *words)
 {
@@ -125,7 +125,7 @@ static void take_over(fuzz_rng *r, fuzz_tree *t, fuzz_item *i, const fuzz_tree *
     *i = *c;
 }
 
-/* A field that the message could have. */
+/* Adds a field that the message could have. */
 static void add_field(fuzz_rng *r, fuzz_tree *t, fuzz_item *i, const fuzz_words *words)
 {
     const ProtobufCMessageDescriptor *d = i->owner;
@@ -144,8 +144,7 @@ static void add_field(fuzz_rng *r, fuzz_tree *t, fuzz_item *i, const fuzz_words 
     insert_after(i, n);
 }
 
-/* The way from a message down to one of the same kind inside of it, as field numbers; NULL: there
- * is none. */
+/* The path from a message down to a nested one of the same type, as field numbers; NULL: there is none. */
 static fuzz_item *find_inside(const fuzz_item *i, const void *descriptor, uint32_t *way, int *n,
                               int at)
 {
@@ -162,9 +161,8 @@ static fuzz_item *find_inside(const fuzz_item *i, const void *descriptor, uint32
     return NULL;
 }
 
-/* A message that holds one of its own kind is given thousands of them, each inside of the one
- * before: that way again and again, written from the innermost out.  As bytes, because a tree as
- * deep as that would be too deep for ourselves. */
+/* Nests a recursive message thousands of times along that path, written from the innermost one out. As bytes, because
+ * such a deep tree would overflow our own stack. */
 static void nest(fuzz_rng *r, fuzz_tree *t, fuzz_item *i)
 {
     uint32_t way[LONGEST_WAY];
@@ -189,7 +187,7 @@ static void nest(fuzz_rng *r, fuzz_tree *t, fuzz_item *i)
     inner->bytes = (mr_sv){buf + at, room - at};
 }
 
-/* What no writer would write. */
+/* Encodings that no writer would produce. */
 static void lie(fuzz_rng *r, fuzz_item *i)
 {
     switch (fuzz_below(r, 4)) {
@@ -201,7 +199,7 @@ static void lie(fuzz_rng *r, fuzz_item *i)
     }
 }
 
-/* Any item; or one that holds a value rather than others, because that is where most is said. */
+/* Any item; or preferably a leaf, because leaves carry most of the content. */
 static fuzz_item **pick_item(fuzz_rng *r, const fuzz_tree *t, bool leaf, const fuzz_words *words)
 {
     fuzz_item **link = NULL;

@@ -1,6 +1,6 @@
-/* tests/fuzz/pb_tree.c -- a protobuf message as a tree: taken apart and put together.
+/* tests/fuzz/pb_tree.c -- converts a protobuf message to a tree and back.
  *
- * The reader here is its own, so that it has no bug in common with the library's. */
+ * The reader is independent, so that it shares no bug with the library's. */
 #include "tests/fuzz/pb_tree.h"
 
 #include "tests/fuzz/fuzz.h"
@@ -62,7 +62,7 @@ static void parse_content(mr_arena *a, fuzz_item *i, int depth)
     bool ok = true;
     fuzz_item *child = parse_fields(a, i->f->descriptor, i->bytes, depth + 1, &ok);
     if (!ok)
-        return; /* stays what it is: bytes */
+        return; /* stays bytes */
     i->message = true;
     i->child = child;
 }
@@ -141,7 +141,7 @@ static size_t measure(fuzz_item *i)
         case MR_WIRE_FIXED64: i->size += 8; break;
         case MR_WIRE_FIXED32: i->size += 4; break;
         case MR_WIRE_BYTES: i->size += mr_pb_varint_size(n + (size_t)c->lie) + n; break;
-        default: /* a group that never ends, or a wire type there is not */ i->size += n;
+        default: /* an unterminated group, or an invalid wire type */ i->size += n;
         }
     }
     return i->size;

@@ -1,9 +1,9 @@
-/* tests/fuzz/pb_tree.h -- a protobuf message taken apart, changed, and put together again.
+/* tests/fuzz/pb_tree.h -- a protobuf message as a tree that can be changed and written again.
  *
- * Bytes damaged at random are mostly no message any more, so they only try the first lines of a
- * parser.  A tree is changed field by field, by the message's descriptor, and lengths are written
- * anew: what comes out is well-formed, so it reaches the code that looks at what the fields say.  A
- * few changes lie on purpose (a length too long, a wire type of another kind). */
+ * Randomly damaged bytes are mostly not a valid message, so they only test the first lines of a parser. A tree is
+ * changed field by field, according to the message's descriptor, and lengths are recomputed: the result is well-formed,
+ * so it reaches the code that uses the fields. A few changes are deliberately inconsistent (a wrong length, a wrong
+ * wire type). */
 #ifndef MR_TESTS_FUZZ_PB_TREE_H
 #define MR_TESTS_FUZZ_PB_TREE_H
 
@@ -20,7 +20,7 @@ typedef struct fuzz_item { /* one field */
     uint32_t number, wire;
     bool message;
     uint64_t v;  /* varint, fixed32, fixed64 */
-    mr_sv bytes; /* string, bytes, packed numbers, what could not be taken apart */
+    mr_sv bytes; /* string, bytes, packed numbers, or bytes that could not be parsed */
     size_t size; /* of the content, while writing */
     int lie;     /* added to the length that is written */
 } fuzz_item;
@@ -30,17 +30,16 @@ struct fuzz_tree {
     mr_arena arena;
     const ProtobufCMessageDescriptor *d;
     fuzz_item root;             /* a message without a tag */
-    MR_VEC(fuzz_item **) links; /* where each item hangs; kept by fuzz_tree_list */
+    MR_VEC(fuzz_item **) links; /* pointers to the items; maintained by fuzz_tree_list */
 };
 
-/* What a target knows of its messages. */
+/* A target's knowledge of its messages. */
 typedef struct fuzz_words {
-    /* A word that may stand in this field, or false. */
+    /* A valid value for this field, or false. */
     bool (*word)(fuzz_rng *r, const fuzz_tree *t, const fuzz_item *at, mr_sv *out);
-    /* Changing this field (its value, or that it is there at all) nearly always makes the message
-     * useless: it is done only now and then. */
+    /* Changing or removing this field nearly always makes the message useless: it is done only occasionally. */
     bool (*brittle)(const fuzz_item *at, bool value);
-    /* A copy was made of this field: what should differ from the original? */
+    /* Called after this field was duplicated: makes the copy differ from the original where needed. */
     void (*copied)(fuzz_rng *r, fuzz_tree *t, fuzz_item *copy);
 } fuzz_words;
 
@@ -48,8 +47,7 @@ void fuzz_tree_parse(fuzz_tree *t, const ProtobufCMessageDescriptor *d, mr_sv by
 void fuzz_tree_deinit(fuzz_tree *t);
 void fuzz_tree_write(fuzz_tree *t, mr_str *out);
 
-/* One change; donor (may be NULL) is another tree of the same kind, whose parts may be taken over.
- */
+/* Makes one change; donor (may be NULL) is another tree of the same type, whose parts may be used. */
 void fuzz_tree_change(fuzz_rng *r, fuzz_tree *t, fuzz_tree *donor, const fuzz_words *words);
 
 /* The field of that name of a message of that name. */
@@ -57,7 +55,7 @@ bool fuzz_item_is(const fuzz_item *i, const char *message, const char *field);
 /* Some item with this field of its message, other than `not`; NULL when there is none. */
 fuzz_item *fuzz_tree_find(fuzz_rng *r, const fuzz_tree *t, const mr_field *f,
                           const fuzz_item * not );
-/* Lists all items anew. */
+/* Lists all items again. */
 void fuzz_tree_list(fuzz_tree *t);
 
 /* A message of text format, packed; for seeds. */

@@ -1,4 +1,4 @@
-/* tests/fuzz/picture.c -- room for the pixels of fuzzed image files. */
+/* tests/fuzz/picture.c -- allocates the pixels of fuzzed image files. */
 #include "tests/fuzz/picture.h"
 
 #include "base/memory.h"

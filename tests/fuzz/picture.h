@@ -1,11 +1,11 @@
-/* tests/fuzz/picture.h -- what a reader of image files is given room with, and what it must keep to. */
+/* tests/fuzz/picture.h -- allocates pixels for readers of image files, and checks how they use them. */
 #ifndef MR_TESTS_FUZZ_PICTURE_H
 #define MR_TESTS_FUZZ_PICTURE_H
 
 #include "ops/image/codec.h"
 #include "tests/fuzz/fuzz.h"
 
-enum { FUZZ_PICTURE_LIMIT = 1 << 22 }; /* samples; more is refused, as a budget would */
+enum { FUZZ_PICTURE_LIMIT = 1 << 22 }; /* maximum number of samples; more is rejected, as by a budget */
 
 typedef struct fuzz_picture {
     mr_image_room room;
@@ -16,7 +16,7 @@ typedef struct fuzz_picture {
 
 void fuzz_picture_init(fuzz_picture *p, int sample_bytes);
 void fuzz_picture_deinit(fuzz_picture *p);
-/* How many samples there are; room asked for twice, or of no size, ends the child. */
+/* The number of samples; a second allocation, or one of size 0, ends the child. */
 int64_t fuzz_picture_samples(const fuzz_picture *p);
 
 /* Bytes of numbers. */

@@ -1,7 +1,7 @@
-/* tests/fuzz/plan.c -- plans of `millrace sim`: made of keys and values, then damaged; and files of costs.
+/* tests/fuzz/plan.c -- plans of `millrace sim`, generated from keys and values and then damaged; and files of costs.
  *
- * Most plans are only read.  Some of those that are accepted are simulated too, small ones so that many can be: their times
- * must be those of a step, and asking again must give the same. */
+ * Most plans are only read. Some accepted plans are also simulated, small ones to save time: their times must be
+ * plausible, and a second simulation must give the same result. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -104,7 +104,7 @@ static void make_plan(fuzz_rng *r, mr_str *out)
 
 /* ---- what was accepted ---- */
 
-/* Some networks are large whatever their numbers are; each is tried now and then. */
+/* Some networks are large whatever their parameters are; each is tried occasionally. */
 static bool is_small(const mr_sim_plan *p, fuzz_rng *r)
 {
     const mr_sim_model *m = p->graph.model;
@@ -136,7 +136,8 @@ static void train(fuzz_run *r, mr_sim_plan *p, mr_sim_step *s, mr_str *text)
 {
     mr_sim_training t;
     p->cluster.steps = MR_MIN(MR_MAX(p->cluster.steps, 1), 5);
-    p->cluster.job.max_events = 200000; /* crashes may come faster than steps end: that is said, and need not be waited for */
+    p->cluster.job.max_events = 200000; /* crashes may come faster than steps end: that is reported, and need not be
+                                         * simulated for long */
     mr_status *st = mr_sim_training_run(p, s, &t);
     fuzz_say(r, "trained: %s", mr_status_message(st));
     if (!st) {

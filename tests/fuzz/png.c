@@ -1,8 +1,8 @@
 /* tests/fuzz/png.c -- mutated PNG files.
  *
- * Files are made here, of every color type and depth, interlaced or not, with palettes, transparency and chunks nobody knows,
- * their rows in random filters.  Then chunks, or the bytes before they are deflated, are damaged; the CRCs are mostly made
- * right again, so that mutants get deep.  What the library writes must read back the same. */
+ * Files are made here, of every color type and depth, interlaced or not, with palettes, transparency and unknown
+ * chunks, their rows in random filters. Then chunks, or the bytes before they are deflated, are damaged; the CRCs are
+ * mostly corrected, so that mutants reach deep code. Images that the library writes must be the same when read. */
 #include <zlib.h>
 
 #include "base/memory.h"
@@ -137,7 +137,7 @@ static void make_file(fuzz_rng *r, mr_str *out)
     put_chunk(out, "IEND", (mr_sv){"", 0});
 }
 
-/* Every chunk that is still whole gets the CRC of what is now in it. */
+/* Every chunk that is still complete gets the CRC of its current contents. */
 static void repair(mr_str *s)
 {
     for (size_t at = 8; at + 12 <= s->n;) {
@@ -171,7 +171,7 @@ static void try_bytes(fuzz_run *r, int form, mr_sv bytes)
     mr_free((void *)(uintptr_t)exact.p);
 }
 
-/* What is written is read again: by the reader, with the same pixels. */
+/* Reads a written image with the reader and compares the pixels. */
 static void round_trip(fuzz_run *r)
 {
     fuzz_rng *g = &r->rng;

@@ -1,7 +1,6 @@
-/* tests/fuzz/proto.c -- mutated messages through every reader of messages.
+/* tests/fuzz/proto.c -- mutated messages for every message decoder.
  *
- * What is accepted is used: written again, read back, printed; what comes out twice must be the
- * same. */
+ * Accepted messages are encoded again, decoded, and printed; repeated results must be the same. */
 #include "base/memory.h"
 #include "exec/session.h"
 #include "graph/library.h"
@@ -19,11 +18,11 @@
 #include "wire/message.h"
 #include "wire/text_format.h"
 
-enum { MOST_BYTES = 1 << 22 }; /* of a tensor: a few bytes may legally mean gigabytes */
+enum { MOST_BYTES = 1 << 22 }; /* of a tensor: a few bytes may legally represent gigabytes */
 
 /* ---- readers: true when the bytes were accepted ---- */
 
-/* Takes the status; true when there was none. */
+/* Frees the status; true if it was NULL. */
 static bool fine(mr_status *st)
 {
     mr_status_free(st);

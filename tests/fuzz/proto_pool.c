@@ -1,7 +1,7 @@
-/* tests/fuzz/proto_pool.c -- messages that are described at run time: mutated descriptors, and text of what they
- * describe.
+/* tests/fuzz/proto_pool.c -- messages that are described at run time: mutated descriptors, and text of the messages
+ * they describe.
  *
- * Text that is accepted becomes a message that is accepted. */
+ * Accepted text becomes a message that is accepted. */
 #include "base/memory.h"
 #include "ops/parse/proto_pool.h"
 #include "tests/fuzz/bytes.h"

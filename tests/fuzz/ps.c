@@ -1,10 +1,11 @@
 /* tests/fuzz/ps.c -- mutated messages to a manager and servers of parameters, and back from them.
  *
- * A run is the life of a small group in this process: a manager, two servers that hold copies of each other's ranges, and a
- * worker.  First all of them behave, so that there are messages of every method to start from; then mutants of these are sent to
- * the manager and the servers, as if by anybody, while the worker goes on and some of what is said to each other is changed on its
- * way.  A mutant may well do harm that a member of the cluster could do (who says that it leaves has left); but nobody may crash,
- * read what is not there or take memory without bounds, every call must end, and so must everybody. */
+ * A run is the life of a small group in this process: a manager, two servers that hold copies of each other's ranges,
+ * and a worker. First all of them behave well, to record messages of every method; then mutants of these are sent to
+ * the manager and the servers, as if by strangers, while the worker continues and some messages between them are
+ * changed in transit. A mutant may cause harm that a member of the cluster could cause (a server that says it leaves
+ * has left); but no process may crash, read invalid memory or allocate without bounds, every call must end, and so must
+ * every process. */
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/thread.h"
@@ -51,7 +52,7 @@ static struct {
     mr_mutex mu;
     heard heard[N_METHODS];
     fuzz_rng rng; /* of changes on the way */
-    int tamper;   /* one in so many messages; 0: none */
+    int tamper;   /* one in this many messages; 0: none */
     int64_t changed, replies;
     int open; /* injected calls */
     int64_t parsed[N_METHODS], accepted[N_METHODS];
@@ -139,7 +140,7 @@ static void put_field(fuzz_rng *r, mr_pb_reader *in, mr_pb_writer *w, uint32_t f
     }
 }
 
-/* The message again with one of its fields changed, left out, said twice or said under another number. */
+/* The message with one of its fields changed, removed, duplicated or renumbered. */
 static void change_fields(fuzz_rng *r, mr_sv in, int depth, mr_str *out)
 {
     mr_pb_reader p;
@@ -169,7 +170,7 @@ static void change_fields(fuzz_rng *r, mr_sv in, int depth, mr_str *out)
     }
 }
 
-/* A body: its head by fields, or anything at all. */
+/* Changes a body: its head by fields, or any bytes. */
 static void mutate(fuzz_rng *r, mr_sv in, mr_str *out)
 {
     uint32_t n = 0;
@@ -200,7 +201,7 @@ static void mutate(fuzz_rng *r, mr_sv in, mr_str *out)
     mr_str_deinit(&raw);
 }
 
-/* A new body in place of the old one, with nothing behind its last byte. */
+/* Replaces the body by one that ends exactly at the end of its allocation. */
 static void replace(mr_bytes *b, mr_str *with)
 {
     mr_sv exact = fuzz_exact(mr_str_view(with));
@@ -325,7 +326,7 @@ typedef struct life {
     int table, graph;
 } life;
 
-/* Whatever it is answered, it is answered. */
+/* It must be answered, with whatever result. */
 static void use(mr_ps *ps, int table, fuzz_rng *r)
 {
     static float out[KEYS];
@@ -373,14 +374,14 @@ static void life_open(life *l, fuzz_rng *r)
     mr_ps *other;
     o.observer = 1;
     fuzz_must(mr_ps_open(&o, &other), "a client");
-    mr_ps_close(other); /* so that there is a Leave to be heard */
+    mr_ps_close(other); /* sends a Leave, so that one is recorded */
     for (int k = 0; k < 3; k++)
         use(l->ps, l->table, r);
     fuzz_must(mr_ps_next_iteration(l->ps, &i), "an iteration");
     mr_status_free(mr_ps_renew(l->ps));
     bool quiet;
     mr_status_free(mr_ps_is_quiet(l->ps, &quiet));
-    l->ps->timeout_ns = 20 * MS; /* from now on nobody need answer it */
+    l->ps->timeout_ns = 20 * MS; /* from now on it need not be answered */
 }
 
 static void life_close(life *l)
@@ -403,7 +404,7 @@ static void send_mutants(fuzz_run *r, life *l)
         if (k % 250 == 200)
             use(l->ps, l->table, &r->rng);
     }
-    int64_t until = mr_now_ns() + 4 * MS; /* some are held for good: they end with their caller */
+    int64_t until = mr_now_ns() + 4 * MS; /* some are held forever: they end with their caller */
     mr_lock(&spy.mu);
     while (spy.open > 0 && mr_cond_wait_until(&spy.ended, &spy.mu, until))
         ;
@@ -458,7 +459,7 @@ static void prepare(void) { mr_ops_register(); }
 static int64_t n_runs(void)
 {
     return MESSAGES / 800;
-} /* so many of a run are sent: not all methods are heard in each */
+} /* number of messages sent in a run: not all methods are recorded in each */
 static int n_counts(void) { return N_COUNTS; }
 
 static bool summary(const int64_t *c, int64_t runs, FILE *out, FILE *err)

@@ -1,7 +1,7 @@
-/* tests/fuzz/ps_codec.c -- what workers and parameter servers pack: values, key lists, sketches, Snappy blocks.
+/* tests/fuzz/ps_codec.c -- the encodings of workers and parameter servers: values, key lists, sketches, Snappy blocks.
  *
- * A message is made, damaged or not, and unpacked.  What is accepted keeps the promises of the headers: rows and keys rise
- * and are in range; and packed again as floats it comes back the same. */
+ * A message is created, sometimes damaged, and decoded. Everything that is accepted satisfies the contracts in the
+ * headers: rows and keys ascend and are in range; encoded again as floats, it decodes to the same values. */
 #include <math.h>
 
 #include "base/memory.h"
@@ -15,7 +15,7 @@
 enum { VALUES, KEYS, SKETCH, BLOCK, N_FORMS };
 enum { MOST_ROWS = 300, MOST_WIDTH = 10 };
 
-typedef struct shape { /* what the receiver knows by itself */
+typedef struct shape { /* known to the receiver in advance */
     size_t n_rows;
     int width;
     uint64_t num_keys;
@@ -77,7 +77,7 @@ static void make_block(fuzz_rng *r, mr_str *out)
 
 /* ---- taking one ---- */
 
-/* Floats that were unpacked come back bit by bit. */
+/* Decoded floats survive a round trip bit by bit. */
 static void pack_again(const shape *s, const float *dense)
 {
     static float back[MOST_ROWS * MOST_WIDTH];

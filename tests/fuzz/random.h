@@ -1,7 +1,7 @@
 /* tests/fuzz/random.h -- the random numbers of one run.
  *
- * A run draws all it needs from one generator that starts from (seed, target, number of the run),
- * so any single run can be done again without those before it. */
+ * A run draws all its random numbers from one generator that starts from (seed, target, number of the run), so any
+ * single run can be done again without those before it. */
 #ifndef MR_TESTS_FUZZ_RANDOM_H
 #define MR_TESTS_FUZZ_RANDOM_H
 
@@ -12,7 +12,7 @@ typedef struct fuzz_rng {
     uint64_t state;
 } fuzz_rng;
 
-/* splitmix64: any state is a good one, so states may be made by mixing numbers into each other. */
+/* splitmix64: any state is valid, so states may be created by mixing numbers. */
 static inline uint64_t fuzz_mix(uint64_t z)
 {
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;

@@ -1,7 +1,7 @@
-/* tests/fuzz/record.c -- TFRecord files made and damaged, plain and compressed, and the streams below.
+/* tests/fuzz/record.c -- generated and damaged TFRecord files, plain and compressed, and the streams below.
  *
- * Checksums are made right after most changes, so what lies is a length or the end of the file.  What is
- * read must be a part of what is there, and reading a place twice must give the same. */
+ * Checksums are corrected after most changes, so that only lengths or the end of the file are wrong. Records that are
+ * read must be part of the file, and reading a position twice must give the same record. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -80,7 +80,7 @@ static void write_file(const char *path, mr_sv bytes)
     close(fd);
 }
 
-/* Over the bytes, or now and then over a file of them with a small buffer. */
+/* From the bytes, or sometimes from a file with a small buffer. */
 static mr_stream *open_stream(fuzz_rng *r, mr_sv bytes, mr_compression c, bool file)
 {
     mr_stream *s = NULL;
@@ -162,7 +162,7 @@ static void read_records(fuzz_run *r, mr_stream *s)
     mr_str_deinit(&record);
 }
 
-/* What our writer writes is read to the byte. */
+/* Records from our writer are read back to the byte. */
 static void round_trip(fuzz_rng *r, mr_compression c)
 {
     mr_writer *f;

@@ -1,7 +1,7 @@
 /* tests/fuzz/regex.c -- random patterns on random texts.
  *
- * A pattern that is accepted is looked for, matched against the whole and replaced: what is found lies in
- * the text, groups lie in the match, and what matches the whole can be found. */
+ * An accepted pattern is searched for, matched against the whole text and replaced: matches are inside the text, groups
+ * are inside the match, and a pattern that matches the whole text can be found. */
 #include "base/memory.h"
 #include "base/regex.h"
 #include "tests/fuzz/bytes.h"

@@ -1,7 +1,8 @@
-/* tests/fuzz/saved_model.c -- mutated SavedModels: opened, chosen by tags, imported, started, asked for their signatures.
+/* tests/fuzz/saved_model.c -- mutated SavedModels: opened, selected by tags, imported, started, queried for their
+ * signatures.
  *
- * What is accepted is written again as the same bytes.  Starting runs the restore and init ops that the mutant names, in a
- * folder that has no variables, with a deadline. */
+ * Accepted models are written again as the same bytes. Starting runs the restore and init ops that the mutant names, in
+ * a folder without variables, with a deadline. */
 #include <unistd.h>
 
 #include "base/file.h"
@@ -95,7 +96,7 @@ static void check_as_text(const mr_str *bytes)
     ProtobufCMessage *m;
     mr_writer *w;
     mr_status *st = mr_message_unpack(&tensorflow__saved_model__descriptor, mr_str_view(bytes), "SavedModel", &m);
-    if (st) { /* what no message can hold, as a string with a NUL in it */
+    if (st) { /* contents that no message can hold, such as a string with a NUL in it */
         mr_status_free(st);
         return;
     }
@@ -108,7 +109,7 @@ static void check_as_text(const mr_str *bytes)
     mr_writer_free(w);
     if (!mr_saved_model_exists(dir))
         fuzz_fail("a model that was just written is not there");
-    st = mr_saved_model_read(dir, &back); /* enums by number and the like may not come back */
+    st = mr_saved_model_read(dir, &back); /* enums by number and the like may not survive a round trip */
     if (!st)
         mr_saved_model_deinit(&back);
     mr_status_free(st);
@@ -142,7 +143,7 @@ static mr_status *start(const mr_meta_graph *m, mr_graph *g)
     return st;
 }
 
-/* Graphs as such have a target of their own; here those with ops that leave files or end the process are not run. */
+/* Graphs have a separate target; here, those with ops that create files or end the process are not run. */
 static bool may_run(mr_sv graph_def)
 {
     static const char *const no[] = {"Abort", "WriteFile", "Save", "Print", "Merge", "Summary", "Dataset", "Shard"};

@@ -106,7 +106,7 @@ static const fuzz_scene scenes[] = {
     {"SaveDataset", NULL, RANGE ": r, \"s\", () -> "},
     {"SaveDatasetV2", "DatasetToSingleElement",
      RANGE "d = SaveDatasetV2 output_types=[int64] output_shapes=[[]]: r, \"s\", (); " ELEMENT ": d -> ?"},
-    {"LoadDataset", "DatasetToSingleElement", /* what a run before has saved */
+    {"LoadDataset", "DatasetToSingleElement", /* saved by an earlier run */
      "d = LoadDataset output_types=[int64] output_shapes=[[]]: \"s\", (); " ELEMENT ": d -> ?"},
     {"ReduceDataset", NULL, RANGE "output_types=[int64] output_shapes=[[]]: r, (int64[1]), () -> ?"},
     {"PartitionedCall", NULL, "Tout=[float]: (float[1, 2], float[3, 4]) -> ?"},
@@ -164,7 +164,7 @@ static const char *guessed_word(const mr_attr_def *a)
     }
 }
 
-/* Attrs of functions are given by the one who runs the scene. */
+/* The code that runs the scene sets the attrs of functions. */
 static void guess_attr(const mr_op_def *d, const mr_attr_def *a, mr_str *out)
 {
     const char *word = guessed_word(a);
@@ -198,7 +198,7 @@ void fuzz_scene_guess(const mr_op_def *d, mr_str *out)
     bool handles = false;
     for (int i = 0; i < d->n_in; i++)
         handles |= is_handle(&d->in[i]);
-    if (handles) /* of the wrong kind, but a handle */
+    if (handles) /* a handle, but of the wrong kind */
         mr_str_printf(out, "h = VarHandleOp dtype=float shape=[2]; ");
     for (int i = 0; i < d->n_attrs; i++)
         guess_attr(d, &d->attrs[i], out);
@@ -259,7 +259,7 @@ void fuzz_add_functions(mr_graph *g)
     fuzz_must(mr_library_decode(mr_str_view(&bytes), g->library), "the functions of scenes");
 }
 
-/* What the functions of datasets must take and give. */
+/* The argument and result types of the functions of datasets. */
 static const char *dataset_function(const char *op, const char *attr)
 {
     static const struct {

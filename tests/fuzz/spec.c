@@ -1,6 +1,6 @@
 /* tests/fuzz/spec.c -- mutated specs of clusters: ClusterDef, ServerDef, TF_CONFIG, lists of flags.
  *
- * What is accepted is a cluster: its tasks are sorted, are found by their names, and are the same
+ * Everything that is accepted must be a valid cluster: its tasks are sorted, are found by their names, and are the same
  * after being written and read again, as a message and as JSON. */
 #include "base/memory.h"
 #include "dist/cluster.h"
@@ -38,7 +38,7 @@ static mr_str packed[N_FORMS][3];
 
 /* ---- mutants ---- */
 
-/* Pieces that mean something to a reader of JSON or of addresses. */
+/* Pieces that are meaningful in JSON or in addresses. */
 static void insert_token(fuzz_rng *r, mr_str *s)
 {
     static const char *const tokens[] = {
@@ -134,7 +134,7 @@ static bool is_ascii(const mr_cluster *c)
     return true;
 }
 
-/* Addresses that are not UTF-8 cannot be JSON; nobody has those. */
+/* Addresses that are not UTF-8 cannot be written as JSON; real ones are UTF-8. */
 static void again_as_json(const mr_cluster *c)
 {
     mr_server_def back;

@@ -1,7 +1,7 @@
-/* tests/fuzz/subjects.c -- every op that is registered, and what to run it with.
+/* tests/fuzz/subjects.c -- every registered op, and what to run it with.
  *
- * An op's own examples; those that leave files behind, which stand here; scenes for what cannot be
- * run alone; and when there is none of these, a guess.  So no op is left out. */
+ * The op's own examples; examples that create files, which are listed here; scenes for ops that cannot run alone; and
+ * if there are none of these, a guess. So no op is left out. */
 #include "tests/fuzz/subjects.h"
 
 #include "base/memory.h"
@@ -14,8 +14,7 @@ enum { MAX_SCENES = 8 };
 
 static mr_arena examples_arena;
 
-/* Examples that leave files behind, so they are not among the op's own.  A child runs in a folder
- * of its own. */
+/* Examples that create files, so they are not among the op's own. A child runs in a separate folder. */
 static const struct {
     const char *op, *text;
 } more_examples[] = {
@@ -133,7 +132,7 @@ fuzz_subject *fuzz_subjects(int *n)
     const mr_op_def **all = mr_op_all(n);
     fuzz_subject *out = mr_new_array(fuzz_subject, *n);
     mr_arena_init(&examples_arena, 0);
-    int n_there = 0; /* ops without a kernel have nothing to be found in */
+    int n_there = 0; /* there is nothing to find in ops without a kernel */
     for (int i = 0; i < *n; i++)
         if (!mr_op_absent(all[i]))
             subject_init(&out[n_there++], all[i]);

@@ -1,4 +1,4 @@
-/* tests/fuzz/subjects.h -- every op that is registered, and what to run it with. */
+/* tests/fuzz/subjects.h -- every registered op, and what to run it with. */
 #ifndef MR_TESTS_FUZZ_SUBJECTS_H
 #define MR_TESTS_FUZZ_SUBJECTS_H
 
@@ -6,7 +6,7 @@
 
 enum { FUZZ_MAX_TYPES = 64 };
 
-typedef struct fuzz_script { /* what a run begins with */
+typedef struct fuzz_script { /* the starting point of a run */
     const mr_example *example;
     const mr_op_def *last; /* the op of its last step */
     bool whole;            /* a session must run it */
@@ -20,7 +20,7 @@ typedef struct fuzz_subject { /* an op under test */
     fuzz_script *scripts;
 } fuzz_subject;
 
-/* All of them, by name; they live as long as the process. */
+/* All of them, sorted by name; valid as long as the process. */
 fuzz_subject *fuzz_subjects(int *n);
 
 #endif

@@ -1,8 +1,8 @@
-/* tests/fuzz/table_file.c -- table files that a writer would not write.
+/* tests/fuzz/table_file.c -- table files that no writer would produce.
  *
- * The layout is told in src/store/table.c; here it is written a second time, on purpose: with keys
- * in any order, shared prefixes that are too short, restart points where there need be none, and
- * Snappy blocks, which the library only reads. */
+ * src/store/table.c describes the layout; it is deliberately implemented a second time here: with keys in any order,
+ * shared prefixes that are too short, restart points where none are needed, and Snappy blocks, which the library only
+ * reads. */
 #include "tests/fuzz/table_file.h"
 
 #include "base/memory.h"
@@ -63,8 +63,7 @@ static void put_restarts(mr_str *block, const uint32_t *restarts, uint32_t n)
     mr_str_append(block, &n, sizeof(n));
 }
 
-/* Literals of at most 60 bytes, and now and then a copy of the bytes before, when they are the
- * same. */
+/* Literals of at most 60 bytes, and sometimes a copy of earlier bytes, if they are equal. */
 static void compress(fuzz_rng *r, const mr_str *block, mr_str *out)
 {
     put_varint(out, block->n);

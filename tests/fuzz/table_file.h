@@ -1,5 +1,4 @@
-/* tests/fuzz/table_file.h -- table files that a writer would not write, with checksums that are
- * right. */
+/* tests/fuzz/table_file.h -- table files that no writer would produce, with correct checksums. */
 #ifndef MR_TESTS_FUZZ_TABLE_FILE_H
 #define MR_TESTS_FUZZ_TABLE_FILE_H
 
@@ -13,9 +12,8 @@ typedef struct fuzz_entry {
 typedef MR_VEC(fuzz_entry) fuzz_entries;
 
 void fuzz_entries_deinit(fuzz_entries *e);
-/* A table of these entries as they stand: sorted or not, in blocks of any size, some compressed;
- * `damage` is how often (once in so many; 0: never) a block is damaged before its checksum is made.
- */
+/* A table of these entries in the given order: sorted or not, in blocks of any size, some compressed; one in `damage`
+ * blocks (0: none) is damaged before its checksum is computed. */
 void fuzz_table_write(fuzz_rng *r, const fuzz_entries *e, unsigned damage, mr_str *out);
 /* Gives every block of a damaged table, as far as it still has blocks, the right checksum. */
 void fuzz_table_repair(mr_str *file);

@@ -1,11 +1,10 @@
-/* tests/fuzz/tap.c -- a transport on which somebody sits.
+/* tests/fuzz/tap.c -- a transport with a man in the middle.
  *
- * A flight is one call that goes on: its own request to the loop transport, and the request of who
- * asked (none for injected ones).  It is in the list from its start until its end is told; who
- * takes it out of the list tells.  So a flight held back, which nobody else knows, is ended by the
- * cutter in the same way as any other.
+ * A flight is one call in progress: its own request to the loop transport, and the caller's request (none for injected
+ * calls). It is in the list from its start until its end is reported; whoever removes it from the list reports the end.
+ * So the cutter can end a flight that is being held back in the same way as any other.
  *
- * Locks: one, for the list, the lexicon and the random numbers; never held over calls. */
+ * Locks: one, for the list, the lexicon and the random numbers; never held during calls. */
 #include "tests/fuzz/tap.h"
 
 #include <time.h>
@@ -17,7 +16,7 @@
 
 struct mr_net_peer {
     mr_net_peer *inner;
-    int n_flights; /* whose end was not told yet */
+    int n_flights; /* whose end has not been reported */
     mr_cond gone;  /* one less */
 };
 
@@ -28,7 +27,7 @@ typedef struct flight {
     int method;
     bool mutated, held, started, listed;
     int64_t began_ns;
-    mr_refs refs; /* the list's and its call's; of who cuts it */
+    mr_refs refs; /* references: the list's, its call's, the cutter's */
     struct flight *next, **link;
 } flight;
 
@@ -40,7 +39,7 @@ static struct {
     fuzz_run *run; /* the one at work */
     fuzz_rng rng;  /* not the run's, which would depend on what other threads do */
     fuzz_lexicon *lexicon;
-    int requests, answers; /* tampered with once in so many; 0: not */
+    int requests, answers; /* one in this many messages is changed; 0: none */
     int64_t cut_after_ns, n_mutated;
     bool has_cutter;
 } tap = {.mu = {PTHREAD_MUTEX_INITIALIZER}};
@@ -79,7 +78,7 @@ static void list_locked(flight *f)
     f->peer->n_flights++;
 }
 
-/* True for the one who tells the end. */
+/* True for the caller that must report the end. */
 static bool unlist_locked(flight *f)
 {
     bool was = f->listed;
@@ -92,7 +91,7 @@ static bool unlist_locked(flight *f)
     return was;
 }
 
-/* The end was told: who waits for all ends may go on. */
+/* The end was reported: wakes threads that wait for all ends. */
 static void told_locked(flight *f)
 {
     tap.n_flights--;
@@ -122,7 +121,7 @@ static mr_status *odd_status(fuzz_rng *r)
     return mr_error((mr_code)fuzz_between(r, 1, 16), "%s", fuzz_pick(r, texts));
 }
 
-/* Somebody else answers: with other bytes, an error, nothing, or what was to be another answer. */
+/* Answers in place of the peer: with other bytes, an error, nothing, or another answer. */
 static void tamper_reply_locked(flight *f, mr_status **st, mr_bytes *reply)
 {
     fuzz_rng *r = &tap.rng;
@@ -181,7 +180,7 @@ static void ended(mr_net_request *q, mr_status *st, mr_bytes *reply)
 
 /* ---- cutting ---- */
 
-/* Takes a reference that the caller has. */
+/* Takes over the caller's reference. */
 static void cut(flight *f)
 {
     mr_bytes none = {0};
@@ -200,7 +199,7 @@ static void cut(flight *f)
     flight_unref(f);
 }
 
-/* The oldest flight that began before, with a reference; NULL: none. */
+/* The oldest flight that began before a time, with a reference; NULL: none. */
 static flight *older_locked(int64_t before_ns)
 {
     flight *found = NULL;
@@ -217,7 +216,7 @@ static bool cut_one(int64_t before_ns)
     mr_lock(&tap.mu);
     flight *f = older_locked(before_ns);
     if (f)
-        f->began_ns = INT64_MAX; /* once is enough: what goes on now is its end */
+        f->began_ns = INT64_MAX; /* once is enough: it is already ending */
     mr_unlock(&tap.mu);
     if (f)
         cut(f);
@@ -259,7 +258,7 @@ static void start_flight(flight *f, mr_str *body)
     flight_unref(f);
 }
 
-/* What is made of a request: itself, or something else. */
+/* The request to forward: the original, or something else. */
 static void tamper_request_locked(flight *f, mr_sv body, mr_str *out)
 {
     fuzz_rng *r = &tap.rng;
@@ -354,7 +353,7 @@ static void tap_disconnect(mr_net_peer *p)
     mr_lock(&tap.mu);
     while (p->n_flights > 0) {
         flight *f = any_from_locked(p);
-        if (!f) { /* ends are on their way */
+        if (!f) { /* ends are being reported */
             mr_cond_wait_until(&p->gone, &tap.mu, mr_now_ns() + 1000000);
             continue;
         }
@@ -451,7 +450,7 @@ void tap_close(void)
     tap.requests = tap.answers = 0;
     tap.cut_after_ns = 0;
     mr_unlock(&tap.mu);
-    for (bool more = true; more;) { /* what ends may begin something */
+    for (bool more = true; more;) { /* an ended call may start another one */
         while (cut_one(INT64_MAX))
             ;
         mr_lock(&tap.mu);

@@ -1,5 +1,5 @@
-/* tests/fuzz/text.c -- mutated texts through every parser of texts: messages in text format,
- * graphs, and the small languages of names, slices, ops and examples.
+/* tests/fuzz/text.c -- mutated texts for every text parser: messages in text format, graphs, and the small languages of
+ * names, slices, ops and examples.
  *
  * A text is changed by its words (numbers for numbers, strings for strings, whole blocks in
  * braces), so that much of it still parses, and sometimes by its bytes.  A message that parses must
@@ -29,7 +29,7 @@ enum { MOST_BYTES = 16 << 10 };
 
 typedef MR_VEC(mr_sv) word_vec;
 
-/* Cuts a text into words: strings, names, numbers, single marks; blanks go with the word before. */
+/* Splits a text into words: strings, names, numbers, single marks; blanks belong to the word before. */
 static void cut(mr_sv text, word_vec *out)
 {
     size_t at = 0;
@@ -51,7 +51,7 @@ static void cut(mr_sv text, word_vec *out)
     }
 }
 
-/* Words of one kind may stand for each other. */
+/* Words of the same kind may replace each other. */
 static int kind_of(mr_sv w)
 {
     unsigned char c = (unsigned char)w.p[0];
@@ -131,7 +131,7 @@ static void drop(word_vec *w, int at, int n)
     w->n -= n;
 }
 
-/* Words from `at` up to where its braces close. */
+/* Words from `at` up to its closing brace. */
 static int block_length(const word_vec *w, int at)
 {
     int depth = 0;
@@ -156,7 +156,7 @@ static void repeat_block(fuzz_rng *r, word_vec *w, int at)
     mr_free(copy);
 }
 
-/* An opening word, as often as only a hostile text has it. */
+/* Repeats an opening word as often as only a hostile text would. */
 static void open_often(fuzz_rng *r, word_vec *w)
 {
     static const char *const openings[] = {
@@ -207,8 +207,7 @@ static bool fine(mr_status *st)
     return !st;
 }
 
-/* What is printed twice is the same; not the message itself: a map entry without a value gets one.
- */
+/* Printing twice gives the same text; the messages may differ: a map entry without a value gets one. */
 static bool parse_message(const ProtobufCMessageDescriptor *d, mr_sv text)
 {
     ProtobufCMessage *m, *again;

@@ -1,8 +1,7 @@
-/* tests/fuzz/trace.c -- mutated RunMetadata: all that `millrace trace` does with files.
+/* tests/fuzz/trace.c -- mutated RunMetadata: everything that `millrace trace` does with files.
  *
- * Whatever is accepted is a timeline whose lanes do not overlap and whose arrows lead from span to
- * span; its Chrome trace is JSON; its text is text; the blame of a step divides the step, and no
- * more. */
+ * Everything that is accepted is a timeline whose lanes do not overlap and whose arrows lead from span to span; its
+ * Chrome trace is JSON; its text is text; the blame of a step divides the step, and no more. */
 #include "base/memory.h"
 #include "exec/trace.h"
 #include "exec/trace_files.h"
@@ -165,7 +164,7 @@ static void check_text(const mr_timeline *t)
     mr_str_deinit(&out);
 }
 
-/* Stats that are moved there and back again are what they were, unless they could not be read. */
+/* Stats that are shifted forth and back are unchanged, unless they could not be read. */
 static void check_shift(mr_sv bytes)
 {
     mr_str there = {0}, back = {0}, again = {0};

@@ -64,7 +64,7 @@ void fuzz_shape_limit(mr_shape *s, int64_t most)
     for (int i = 0; i < s->rank; i++) {
         if (s->dims[i] > 0 && n * s->dims[i] > most)
             s->dims[i] = 1;
-        n *= s->dims[i] > 0 ? s->dims[i] : 1; /* a 0 does not save the others */
+        n *= s->dims[i] > 0 ? s->dims[i] : 1; /* a 0 does not allow the others to be huge */
     }
 }
 
@@ -72,7 +72,7 @@ void fuzz_shape(fuzz_rng *r, mr_shape *out)
 {
     static const uint8_t ranks[] = {0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9};
     out->rank = fuzz_pick(r, ranks);
-    int64_t same = fuzz_between(r, 1, 4); /* equal sizes let shapes fit each other by chance */
+    int64_t same = fuzz_between(r, 1, 4); /* equal sizes make compatible shapes likely */
     for (int i = 0; i < out->rank; i++)
         out->dims[i] = fuzz_once_in(r, 2) ? same : fuzz_dim(r);
     fuzz_shape_limit(out, MOST_ELEMENTS);
@@ -108,7 +108,7 @@ const mr_pshape *fuzz_pshape(fuzz_rng *r, mr_arena *a)
 
 void fuzz_string(fuzz_rng *r, mr_str *out)
 {
-    /* Around 22 and 23 bytes a TF_TString stops keeping its bytes inside itself. */
+    /* Between 22 and 23 bytes, a TF_TString stops storing its bytes inline. */
     static const uint16_t sizes[] = {0, 0, 1, 2, 3, 5, 8, 15, 21, 22, 23, 24, 40, 255, 256, 1000};
     static const char *const words[] = {"a",
                                         "a,b",
@@ -183,7 +183,7 @@ static void put_plain(fuzz_rng *r, mr_tensor *t, int64_t i, style s)
         put_int(t, i, s == ODD ? fuzz_odd_int(r) : fuzz_between(r, fuzz_once_in(r, 3) ? -2 : 0, 4));
 }
 
-/* Handles to nothing in particular; every second one is missing. */
+/* Handles to nothing; every second one is missing. */
 static void put_handle(fuzz_rng *r, mr_tensor *t, int64_t i)
 {
     static const char *const types[] = {"tensorflow::Var", "tensorflow::QueueInterface", "x", ""};
@@ -214,7 +214,7 @@ static void put_element(fuzz_rng *r, mr_tensor *t, int64_t i, style s)
     }
 }
 
-/* The sizes made here are always to be had. */
+/* Allocations of these sizes always succeed. */
 static void must(mr_status *st)
 {
     if (st)
@@ -293,7 +293,7 @@ static mr_tensor *reshaped(fuzz_rng *r, const mr_tensor *t)
     return v;
 }
 
-/* Rows of a larger tensor: data that does not begin where its buffer does. */
+/* Rows of a larger tensor: data that does not start at the start of its buffer. */
 static mr_tensor *cut_out(fuzz_rng *r, const mr_tensor *t)
 {
     mr_shape s;

@@ -1,7 +1,7 @@
 /* tests/fuzz/values.h -- random element types, shapes, tensors and attrs.
  *
- * Random alone finds little: most tensors made here are small, alike in shape, and hold either
- * small numbers or those at the edges of their type, because that is where kernels go wrong. */
+ * Uniformly random values find little: most tensors created here are small, have similar shapes, and hold either small
+ * numbers or limits of their type, because that is where kernels fail. */
 #ifndef MR_TESTS_FUZZ_VALUES_H
 #define MR_TESTS_FUZZ_VALUES_H
 
@@ -22,7 +22,7 @@ mr_tensor *fuzz_any_tensor(fuzz_rng *r, mr_dtype t); /* of random shape */
 mr_tensor *fuzz_tensor_like(fuzz_rng *r, const mr_tensor *t);
 void fuzz_string(fuzz_rng *r, mr_str *out);
 
-/* What a client may know of a shape: all, a part, the rank only, nothing. */
+/* A partial shape that a client may know: all of it, a part, only the rank, nothing. */
 const mr_pshape *fuzz_pshape_of(fuzz_rng *r, mr_arena *a, int rank, const int64_t *dims);
 const mr_pshape *fuzz_pshape(fuzz_rng *r, mr_arena *a);
 

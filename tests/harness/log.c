@@ -1,4 +1,4 @@
-/* tests/harness/log.c -- what the library logs, for tests that wait for a line. */
+/* tests/harness/log.c -- captures the library's log, for tests that wait for a line. */
 #include "tests/harness/log.h"
 
 #include "base/log.h"

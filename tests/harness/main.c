@@ -1,9 +1,9 @@
 /* tests/harness/main.c -- runs the unit tests, each in a child process with a deadline.
  *
- * A test's stdout and stderr go to a memory file of its own, shown only when it fails or is
- * skipped. How it ended is told through `slot`, memory shared with the parent, because an exit code
- * alone cannot tell a test that passed from one whose code called exit(0).  Each child leads a
- * process group, so what it starts dies with it, and dies itself with the parent. */
+ * Each test's stdout and stderr go to a separate memory file, which is shown only if it fails or is skipped. The child
+ * reports how it ended through `slot`, memory shared with the parent, because an exit code alone cannot distinguish a
+ * test that passed from one whose code called exit(0). Each child leads a process group, so its own children are killed
+ * with it, and it dies with the parent. */
 #include "tests/harness/test.h"
 
 #include <errno.h>
@@ -51,28 +51,28 @@ static const test_entry tests[] = {
 #define SLOWNESS 1
 #endif
 
-/* Sizes that come from input are asked for and refused: sanitizers shall give NULL as malloc does,
- * not end the test.  The locks of libraries without instrumentation (gRPC's are its own) are not seen, so
- * what such a library reads and writes is none of the thread sanitizer's business. */
+/* Allocations sized by input may fail: sanitizers must return NULL as malloc does, instead of ending the test. The
+ * thread sanitizer does not see locks inside libraries without instrumentation (gRPC has its own), so accesses inside
+ * such libraries are ignored. */
 #define SANITIZER_OPTIONS(name, more)                                    \
     const char *name(void) __attribute__((visibility("default"), used)); \
     const char *name(void) { return "allocator_may_return_null=1" more; }
-/* libasan takes a thread-local block of a library that was opened for one with a header before it when its address is 16 more than
- * a multiple of 4096, and LeakSanitizer then looks where nothing is.  Such blocks are found through malloc without that. */
+/* libasan mistakes a thread-local block of a dlopened library for one with a header if its address is 16 more than a
+ * multiple of 4096, and LeakSanitizer then reads the wrong place. Such blocks are found through malloc anyway. */
 SANITIZER_OPTIONS(__asan_default_options, ":intercept_tls_get_addr=0")
 SANITIZER_OPTIONS(__tsan_default_options, ":ignore_noninstrumented_modules=1")
 SANITIZER_OPTIONS(__msan_default_options, "")
 
 enum outcome { UNDECIDED, PASSED, FAILED, SKIPPED, WITHOUT_GOLDEN };
 
-/* One running test, in memory shared with its child, which writes only the first two. */
+/* One running test, in memory shared with its child; the child writes only the first two members. */
 typedef struct slot {
     _Atomic int outcome;
     _Atomic int deadline_s;
     pid_t pid; /* 0: free */
     int test, output_fd;
     int64_t started_ns;
-    bool timed_out; /* it was asked to say where it hangs, and a second later killed */
+    bool timed_out; /* it was asked to print its stacks, and is killed a second later */
 } slot;
 
 static slot *mine; /* the slot of the test running in this process; NULL in the parent */
@@ -161,7 +161,7 @@ void mr_test_check_error(const char *file, int line, const char *what, mr_status
 
 /* ---- children ---- */
 
-#if SLOWNESS == 1 /* a sanitizer has its own way to tell of a crash */
+#if SLOWNESS == 1 /* a sanitizer reports crashes itself */
 #define MAX_FRAMES 32
 
 static void print_stack(int sig)
@@ -172,7 +172,7 @@ static void print_stack(int sig)
     raise(sig);
 }
 
-/* Crashes show where, with a stack of their own in case that is what ran out. */
+/* Prints a backtrace on a crash; the handler has a separate stack in case of a stack overflow. */
 static void watch_crashes(void)
 {
     static char stack[65536];
@@ -213,7 +213,7 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
     return remove(path);
 }
 
-/* The folder of a test, named by the parent and made by the child when it is asked for. */
+/* The folder of a test; the parent chooses its name, the child creates it on demand. */
 static void name_dir(pid_t runner, int test)
 {
     const char *tmp = getenv("TMPDIR");
@@ -236,7 +236,7 @@ static void run_child(slot *s, pid_t runner)
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     dup2(s->output_fd, 1);
     dup2(s->output_fd, 2);
-    setvbuf(stdout, NULL, _IOLBF, 0); /* in order with stderr */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* keeps the order with stderr */
     int null = open("/dev/null", O_RDONLY);
     dup2(null, 0);
     sigset_t none;
@@ -269,7 +269,7 @@ static void start(slot *s, int test)
     if (pid == 0)
         run_child(s, runner);
     s->pid = pid;            /* only the parent writes it: the child sees the same memory */
-    setpgid(s->pid, s->pid); /* both sides do it, so neither has to wait for the other */
+    setpgid(s->pid, s->pid); /* both processes call it, so neither has to wait for the other */
 }
 
 /* ---- the parent ---- */
@@ -297,13 +297,12 @@ static void progress(void)
     fflush(stdout);
 }
 
-/* Our functions are hidden, so a stack holds only offsets into this program: addr2line knows more.
- */
+/* Our functions are hidden symbols, so a backtrace only has offsets into this program: addr2line resolves them. */
 static void show_frame(const char *line, unsigned long offset)
 {
     char command[96];
     snprintf(command, sizeof(command), "addr2line -fpe /proc/%d/exe %#lx 2>/dev/null",
-             (int)getpid(), offset - 1); /* a return address; the call stands before it */
+             (int)getpid(), offset - 1); /* a return address; the call is just before it */
     char where[512];
     FILE *f = popen(command, "r");
     bool known = f && fgets(where, sizeof(where), f) && where[0] != '?';
@@ -312,7 +311,7 @@ static void show_frame(const char *line, unsigned long offset)
         pclose(f);
 }
 
-/* What the test printed, each line set in. */
+/* Prints the output of the test, each line indented. */
 static void show_output(int fd)
 {
     FILE *f = fdopen(dup(fd), "r");
@@ -345,7 +344,7 @@ static const char *signal_name(int sig)
 #endif
 }
 
-/* Why a test failed, beyond what it said itself. */
+/* The reason of a failure, beyond the test's own output. */
 static void describe(const slot *s, int wstatus, char *out, size_t out_bytes)
 {
     out[0] = '\0';
@@ -364,7 +363,7 @@ static void finish(slot *s, int wstatus)
     char why[64];
     bool clean = WIFEXITED(wstatus) && WEXITSTATUS(wstatus) == 0 && !s->timed_out;
     int outcome = atomic_load(&s->outcome);
-    kill(-s->pid, SIGKILL); /* what the test left running */
+    kill(-s->pid, SIGKILL); /* processes that the test left running */
     if (clean && outcome == PASSED) {
         tally.passed++;
         progress();
@@ -395,7 +394,7 @@ static void kill_late(slot *slots, int n_slots)
         if (!s->pid || late_ns <= 0)
             continue;
         if (!s->timed_out)
-            kill(s->pid, SIGABRT); /* shows where it hangs */
+            kill(s->pid, SIGABRT); /* makes it print where it hangs */
         else if (late_ns > INT64_C(1000000000))
             kill(-s->pid, SIGKILL);
         s->timed_out = true;
@@ -411,7 +410,7 @@ static void reap(slot *slots, int n_slots)
                 finish(s, wstatus);
 }
 
-/* Interrupted: nothing of ours stays behind. */
+/* On an interrupt: kills all children and removes all files. */
 static void abandon(slot *slots, int n_slots)
 {
     for (slot *s = slots; s < slots + n_slots; s++)
@@ -439,7 +438,7 @@ static bool any_running(const slot *slots, int n_slots)
     return false;
 }
 
-/* Waits until a child ends or a tenth of a second has passed: time to look at the deadlines. */
+/* Waits until a child ends or a tenth of a second has passed, to check the deadlines. */
 static void wait_and_reap(slot *slots, int n_slots, const sigset_t *watched)
 {
     struct timespec tick = {0, 100000000};
@@ -502,7 +501,7 @@ static int run_all(char **parts, int n_parts)
     return tally.failed || tally.passed + tally.skipped + tally.without_golden == 0;
 }
 
-/* For a debugger: one test in this very process, without a deadline. */
+/* For a debugger: runs one test in this process, without a deadline. */
 static int run_here(const char *name)
 {
     static slot only;

@@ -1,4 +1,4 @@
-/* tests/harness/test.h -- what a unit test is written with.
+/* tests/harness/test.h -- macros and functions for unit tests.
  *
  * MR_TEST(name) at the start of a line is found by the build; the runner (main.c beside this file)
  * runs each test in a child process with a deadline, so a crash or a hang is one red line.  A check
@@ -25,7 +25,7 @@ void mr_test_skip(const char *fmt, ...) __attribute__((noreturn, format(printf, 
 void mr_test_deadline(int seconds);
 /* A fresh empty folder for this test, removed afterwards. */
 const char *mr_test_dir(void);
-/* The folder of the golden files of our own making, tests/golden. */
+/* The folder of our own golden files, tests/golden. */
 const char *mr_test_golden(void);
 /* The folder of the golden files made by TensorFlow (MILLRACE_GOLDEN, default ../shared/golden), which are not part of
  * the repository. Where it does not exist this ends the test, and the runner counts all such tests in one line. */

@@ -1,10 +1,11 @@
-/* calibrate.c -- finds the numbers of mr_simtrain_osdi16 anew, and shows how well they predict.
+/* calibrate.c -- fits the numbers of mr_simtrain_osdi16 again, and shows how well they predict.
  *
- *     calibrate [--table]        (--table: only hold the present table against the published figures)
+ *     calibrate [--table]        (--table: only compare the current table with the published figures)
  *
- * Five numbers are fitted to the two ends of each of the four published curves, eight points in all, by least squares of
- * the relative errors (Gauss-Newton, with derivatives by differences: chance is the same in every run, so results move
- * smoothly).  Then every point is simulated, those between the ends too, which the fit has never seen. */
+ * Five numbers are fitted to the two ends of each of the four published curves, eight points in all, by least squares
+ * of the relative errors (Gauss-Newton, with numerical derivatives: the random numbers are the same in every run, so
+ * results change smoothly). Then every point is simulated, including those between the ends, which the fit has not
+ * used. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static mr_simtrain_calibration make(const double v[N])
     return (mr_simtrain_calibration){v[0], v[1], v[2], v[3], v[4]};
 }
 
-/* The relative error of point i; with a line on what it is. */
+/* The relative error of point i; prints a line about it. */
 static double error_at(const mr_simtrain_calibration *c, int i, bool print)
 {
     const mr_simtrain_figure *f = &mr_simtrain_osdi16_figures[i];
@@ -84,7 +85,7 @@ static double sum_of_squares(const double *e, int n)
     return sum;
 }
 
-/* How the errors e change with the logarithm of each number. */
+/* The derivatives of the errors e with respect to the logarithm of each number. */
 static void differentiate(const double v[N], const double *e, int n, double d[N][32])
 {
     const double by = 0.03;
@@ -98,7 +99,8 @@ static void differentiate(const double v[N], const double *e, int n, double d[N]
     }
 }
 
-/* One step; numbers change by factors, since all are positive and of very different size.  False: no better ones nearby. */
+/* One step of the fit; numbers change by factors, since all are positive and of very different size. False: no
+ * improvement was found. */
 static bool improve(double v[N])
 {
     double e[32], f[32], d[N][32], a[N][N] = {0}, b[N] = {0};
@@ -136,7 +138,7 @@ static void print_all(const mr_simtrain_calibration *c)
 
 int main(int argc, char **argv)
 {
-    double v[N] = {0.5e-3, 0.05e-3, 1.5, 0.1, 1e9}; /* about right; the table itself is no part of the fit */
+    double v[N] = {0.5e-3, 0.05e-3, 1.5, 0.1, 1e9}; /* rough initial values; the table itself is not used by the fit */
     if (argc > 1 && strcmp(argv[1], "--table") == 0)
         get(&mr_simtrain_osdi16, v);
     else

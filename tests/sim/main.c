@@ -3,7 +3,7 @@
  *     sim --runs 100000                  seeds 1 to 100000 on all cores
  *     sim --ps --runs 100000             the same of parameter servers
  *     sim --runs 10000 --first           until one fails
- *     sim --seed 7 --trace               one run, told line by line
+ *     sim --seed 7 --trace               one run, traced line by line
  *
  * Every hundredth seed is run twice: the traces must be the same, or a failing seed could not be replayed. */
 #include <stdbool.h>
@@ -41,7 +41,8 @@ static void print_line(void *arg, const char *line)
 
 typedef void run_fn(const mr_sim_options *o, mr_sim_result *out);
 
-/* A parameter server, told in the words of the other simulation: parts of pushes for steps, views for rounds. */
+/* Maps a result of the parameter server simulation to the other one: parts of pushes become steps, views become
+ * rounds. */
 static void run_ps(const mr_sim_options *o, mr_sim_result *out)
 {
     mr_ps_sim_result r;

@@ -1,13 +1,13 @@
-/* tests/soak/downpour.c -- kill -9 of Downpour replicas while others train: how long does anybody stand?
+/* tests/soak/downpour.c -- kill -9 of Downpour replicas while others train: how long are the others delayed?
  *
  *     downpour [--kills N] [--seed S]
  *
- * One process has the servers, others are replicas, which write down each step in memory shared with this process.  By turns
- * the longest pause between two steps of any replica is looked for during a while in which nothing happens, and during one
- * that begins with a kill; then another replica takes the place of the dead.  What a death costs the others is what the second
- * has and the first has not: the machine makes pauses of its own in both.
+ * One process runs the servers, others are replicas, which record each step in memory shared with this process. In
+ * turns it measures the longest pause between two steps of any replica during a quiet period, and during a period that
+ * begins with a kill; then another replica replaces the dead one. The cost of a death is the difference: the machine
+ * itself causes pauses in both periods.
  *
- * Pauses are those of the clock on the wall.  Waits are the part of them that was for servers (mr_downpour_stats). */
+ * Pauses are wall-clock time. Waits are the part of them spent waiting for servers (mr_downpour_stats). */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdatomic.h>
@@ -28,9 +28,9 @@ enum { REPLICAS = 4, SERVERS = 3, FEATURES = 32, CLASSES = 4, BATCH = 16, MOST_K
 #define WINDOW_NS (500 * MS) /* of either kind */
 #define HANG_NS (60000 * MS)
 
-typedef struct seen { /* of one replica; those in its place go on with it */
+typedef struct seen { /* of one replica; its replacements continue with it */
     _Atomic int64_t steps, last_ns;
-    _Atomic int64_t pause_ns, wait_ns; /* the longest since this process set them to zero */
+    _Atomic int64_t pause_ns, wait_ns; /* the longest since this process reset them */
 } seen;
 
 typedef struct shared {
@@ -182,7 +182,7 @@ typedef struct figures {
     double pause_ms, wait_ms;
 } figures;
 
-/* Of all but `dead` (-1: none), in a window that begins with its death. */
+/* The longest pause of all replicas except `dead` (-1: none), in a period that begins with its death. */
 static figures look(int dead)
 {
     int64_t pause = 0, wait = 0;
@@ -196,7 +196,7 @@ static figures look(int dead)
     for (int i = 0; i < REPLICAS; i++) {
         if (i == dead)
             continue;
-        await_steps(i, 1); /* a pause counts to its end */
+        await_steps(i, 1); /* a pause counts where it ends */
         pause = all->replicas[i].pause_ns > pause ? all->replicas[i].pause_ns : pause;
         wait = all->replicas[i].wait_ns > wait ? all->replicas[i].wait_ns : wait;
     }
@@ -250,7 +250,7 @@ int main(int argc, char **argv)
         quiet[k] = look(-1);
         killed[k] = look(dead);
         replicas[dead] = begin(train_for_ever, dead);
-        await_steps(dead, 50); /* its beginning is in neither window */
+        await_steps(dead, 50); /* it began in neither period */
     }
     printf("downpour_kills %d kills\n", kills);
     show("without_kills", quiet, kills);

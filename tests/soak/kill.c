@@ -1,4 +1,4 @@
-/* tests/soak/kill.c -- kill -9 of tasks at random while a cluster trains: the job always ends right, and soon.
+/* tests/soak/kill.c -- kill -9 of tasks at random while a cluster trains: the job always ends correctly, and soon.
  *
  *     kill --launcher MILLRACE --program KILL_PROGRAM [--runs N] [--kills N] [--seed S] [--keep 1]
  *
@@ -41,17 +41,17 @@ typedef struct killing {
 
 typedef struct run {
     char folder[64];
-    const char *how; /* workers keep together */
+    const char *how; /* the synchrony of the workers */
     int n_ps, n_workers;
     pid_t launcher;
     long long began_ns, ended_ns, last_step; /* the one to reach */
-    int exit_code;                           /* -1: it did not end */
+    int exit_code;                           /* -1: the job did not end */
     int n_kills, n_left_behind, lost;
     killing kills[MAX_KILLS + 1];
     double longest_wait_s, longest_from_s; /* the latter after the start */
     int longest_worker;
     long long reached;    /* by any worker */
-    int ended;            /* the chief said so */
+    int ended;            /* reported by the chief */
     long long final_step; /* of the last checkpoint */
     double difference;
 } run;
@@ -72,7 +72,7 @@ static FILE *open_in(const run *r, const char *name, const char *mode)
 
 /* ---- tasks, as the system sees them ---- */
 
-/* The first bytes of a file of /proc; 0 when the process is gone. */
+/* The first bytes of a file in /proc; 0 if the process is gone. */
 static size_t read_proc(int pid, const char *file, char *buf, size_t size)
 {
     char path[64];
@@ -94,7 +94,7 @@ static int parent_of(int pid)
     return parent;
 }
 
-/* Its name, from its environment; "" as long as it is the launcher's copy. */
+/* Its name, from its environment; "" while it is still a copy of the launcher. */
 static const char *task_of(int pid)
 {
     static char env[1 << 16];
@@ -105,7 +105,7 @@ static const char *task_of(int pid)
     return "";
 }
 
-/* Kills one of the launcher's tasks that run; 0: there is none. */
+/* Kills one of the launcher's running tasks; 0: there is none. */
 static int kill_one(const run *r, char task[32])
 {
     int pids[64], n = 0;
@@ -199,7 +199,7 @@ static void look_at_wait(run *r, int worker, long long from_ns, long long to_ns)
     r->longest_worker = worker;
 }
 
-/* All that a worker and those started in its place have done. */
+/* Everything that a worker and its replacements have done. */
 static void look_at_log(run *r, int worker)
 {
     entry e;
@@ -214,7 +214,7 @@ static void look_at_log(run *r, int worker)
     }
     if (f)
         fclose(f);
-    if (!done || worker == 0) /* who has left waits for nothing; the chief must see to the end */
+    if (!done || worker == 0) /* a worker that has left waits for nothing; the chief must complete the job */
         look_at_wait(r, worker, last_ns, r->ended_ns);
 }
 
@@ -237,7 +237,7 @@ static void start(run *r, const options *o)
     _exit(127);
 }
 
-/* Whether the launcher has ended; waits for that at most until then. */
+/* Whether the launcher has ended; waits for that until the given time. */
 static int has_ended(run *r, long long until_ns)
 {
     int st;
@@ -265,10 +265,10 @@ static void say_enough(run *r)
     fclose(f);
     snprintf(from, sizeof from, "%s/enough.new", r->folder);
     snprintf(to, sizeof to, "%s/enough", r->folder);
-    rename(from, to); /* it is there whole or not at all */
+    rename(from, to); /* the file is complete or does not exist */
 }
 
-/* Waits until a worker has left, so that the next kill meets a job that ends. */
+/* Waits until a worker has left, so that the next kill hits a job that is ending. */
 static void wait_for_end(run *r, long long until_ns)
 {
     entry e = {.step = 0};
@@ -294,7 +294,7 @@ static void kill_now(run *r)
         r->kills[r->n_kills++] = k;
 }
 
-/* The last one comes shortly before the end, and in every other run one more when it has begun. */
+/* The last kill comes shortly before the end; every other run has one more after the end has begun. */
 static void do_kills(run *r, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -311,7 +311,7 @@ static void do_kills(run *r, int n)
     }
 }
 
-/* Whatever the launcher started has become a child of this process. */
+/* Everything that the launcher started is now a child of this process. */
 static void count_left_behind(run *r)
 {
     usleep(100000); /* the system ends the launcher's children with it: let it */

@@ -2,8 +2,8 @@
  *
  *     kill_program FOLDER [SYNCHRONY|all-reduce]
  *
- * y = Wx + b is learnt from points without noise, so the end is known in closed form: W and b themselves.  Workers train
- * until FOLDER/enough holds the number of the last step, and write what they do to FOLDER/worker-I.log, one write a line:
+ * It learns y = Wx + b from points without noise, so the result is known: W and b themselves. Workers train until
+ * FOLDER/enough holds the number of the last step, and write what they do to FOLDER/worker-I.log, one write a line:
  *
  *     A B S    a step, begun at A, complete at B, the global step then being S
  *     A B left this worker has nothing more to do
@@ -44,7 +44,7 @@ static long long now_ns(void)
 static float true_weight(int i, int k) { return (float)((i * 7 + k * 13) % 11) / 5 - 1; }
 static float true_bias(int k) { return (float)k / 2 - 1; }
 
-/* Points that depend on worker and step alone. */
+/* Points that depend only on the worker and the step. */
 static void make_batch(int worker, long long step, TF_Tensor *v[2])
 {
     unsigned seed = (unsigned)(step * 31 + worker + 1);
@@ -114,7 +114,7 @@ static void build(program *p, const char *how)
     mr_model_free(m);
 }
 
-/* Until which step; far away as long as nobody has said. */
+/* The number of the last step; very large until it is known. */
 static long long enough(const program *p)
 {
     char path[4200];
@@ -142,15 +142,15 @@ static long long train(program *p, long long step)
         TF_DeleteTensor(in[1]);
         snprintf(text, sizeof text, "%lld", step);
         write_log(p, began, text);
-        usleep(2000); /* so that there is something left to kill */
+        usleep(2000); /* leaves time for kills */
     }
     return step;
 }
 
-/* NaN is larger than all. */
+/* The maximum; NaN counts as larger than any number. */
 static float larger(float most, float d) { return most != most || (d <= most && -d <= most) ? most : d < 0 ? -d : d; }
 
-/* The largest difference between what was learnt and the line. */
+/* The largest difference between the learnt line and the true one. */
 static double difference(program *p)
 {
     TF_Tensor *v[2];
@@ -187,7 +187,7 @@ int main(int argc, char **argv)
     check("starting");
     long long began, step = mr_supervisor_step(p.supervisor, status);
     check("reading the step");
-    do { /* again when a parameter server was killed before the last checkpoint was made */
+    do { /* repeated if a parameter server was killed before the last checkpoint was complete */
         step = train(&p, step);
         began = now_ns();
         step = mr_supervisor_finish(p.supervisor, status);

@@ -2,15 +2,15 @@
  *
  *     ps [--kills N] [--seed S] [--judge 0] [--freeze 1]
  *
- * One process has the manager, others are servers and workers.  Workers push small integers to random keys, several pushes at a
- * time, and write down in memory shared with this process what was begun and what was acknowledged.  Servers are killed and
- * started anew, one after the other, each when all ranges have their copies again; now and then a server joins or leaves, and
- * a worker comes, leaves or is killed too.  With --freeze 1 servers also stand still for longer than they may, which
- * wants a machine on which the others do not.  At the end every key must hold what was acknowledged, and of what killed workers
- * had begun each push wholly or not at all.
+ * One process runs the manager, others are servers and workers. Workers push small integers to random keys, several
+ * pushes at a time, and record in memory shared with this process what was begun and what was acknowledged. Servers are
+ * killed and restarted, one after the other, each after all ranges have their copies again; sometimes a server joins or
+ * leaves, and a worker joins, leaves or is killed too. With --freeze 1 servers are also stopped for longer than
+ * allowed, which needs a machine on which the others keep running. At the end every key must hold everything that was
+ * acknowledged, and each push that a killed worker had begun must count completely or not at all.
  *
- * The time of a recovery is the longest that a push which was under way at the kill, or begun soon after it, took from the kill
- * on.  With --judge 0 only what is held counts, not the time. */
+ * The time of a recovery is the longest time, from the kill on, of a push that was in flight at the kill or begun soon
+ * after it. With --judge 0 only the values are checked, not the time. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ enum {
     MAX_KILLS = 4096,
 };
 #define MS INT64_C(1000000)
-#define LOOK_NS (300 * MS) /* pushes begun so long after a kill still belong to it */
+#define LOOK_NS (300 * MS) /* pushes begun within this time after a kill still belong to it */
 #define HANG_NS (60000 * MS)
 #define MUST_MS 1000.0
 
@@ -192,7 +192,7 @@ static void end(mr_ps *ps, push *p, ledger *l, TF_Status *s)
         return;
     mr_ps_wait(ps, p->task, s);
     p->task = 0;
-    if (TF_GetCode(s) != TF_OK) { /* it may have counted or not */
+    if (TF_GetCode(s) != TF_OK) { /* it may or may not count */
         fprintf(stderr, "soak ps: a push failed: %s\n", TF_Message(s));
         atomic_fetch_add(&l->failed, 1);
         return;
@@ -217,7 +217,7 @@ static int worker(const char *manager, int id, uint64_t seed)
         end(ps, &pushes[i], l, s);
         begin(ps, t, &pushes[i], l, s);
         if (i == 0)
-            usleep(500); /* the machine is for the servers too */
+            usleep(500); /* leaves CPU time for the servers */
     }
     for (int i = 0; i < UNDER_WAY; i++)
         end(ps, &pushes[i], l, s);
@@ -236,7 +236,7 @@ typedef struct process {
 static char self[4096];
 static const char *shared_path, *manager_at;
 static process servers[MAX_PROCESSES], workers[MAX_WORKERS];
-static int n_servers, n_workers; /* workers are never removed from the list: pid 0 then */
+static int n_servers, n_workers; /* workers are never removed from the list; their pid becomes 0 */
 
 static process start(char *const argv[])
 {
@@ -346,7 +346,7 @@ static void kill_server(int k)
 
 static int joins, leaves, freezes;
 
-/* Servers and workers come and go between kills. */
+/* Servers and workers join and leave between kills. */
 static void change_people(int k)
 {
     if (k % 4 == 1 && n_servers < SERVERS + 2) {
@@ -367,7 +367,7 @@ static void change_people(int k)
     }
 }
 
-/* A server stands still for longer than it may: others take over, and when it goes on it must not do harm. */
+/* Stops a server for longer than allowed: others take over, and it must do no harm when it continues. */
 static void freeze_server(void)
 {
     pid_t pid = servers[rng() % (uint64_t)n_servers].pid;
@@ -385,7 +385,7 @@ static int by_time(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Each key: between what was acknowledged and what was begun, of both numbers. */
+/* Checks each key: both numbers must be between what was acknowledged and what was begun. */
 static void count(const float *got, int *lost, int *doubled)
 {
     for (int k = 0; k < KEYS; k++) {
@@ -442,7 +442,7 @@ static int run(int kills, uint64_t seed, int by_clock, int freeze)
     mr_ps_manager_options mo = {.struct_size = sizeof mo,
                                 .replicas = 2,
                                 .servers = SERVERS,
-                                .lost_ms = freeze ? 1000 : 10000}; /* the dead are seen at once */
+                                .lost_ms = freeze ? 1000 : 10000}; /* dead processes are noticed at once */
     mr_ps_manager *m = mr_ps_manager_start(&mo, s);
     must(s, "manager");
     manager_at = mr_ps_manager_address(m);

@@ -1,11 +1,11 @@
-/* tests/soak/save.c -- kill -9 while saving: the newest complete checkpoint always loads and is right.
+/* tests/soak/save.c -- kill -9 while saving: the newest complete checkpoint always loads and is correct.
  *
  *     save [--kills N] [--seed S] [--dir FOLDER]
  *
- * A child trains nothing and saves all the time: step after step it gives every variable the step's number and
- * saves; each save that returned is told to the parent through a pipe.  The parent kills it at a random instant,
- * then restores in a process of its own and demands: it loads; all elements of all variables hold one number; and
- * that number is at least the last one told.  Public headers only. */
+ * A child saves all the time: in each step it assigns the step's number to every variable and saves; it reports each
+ * completed save to the parent through a pipe. The parent kills it at a random time, then restores in a separate
+ * process and checks that the checkpoint loads, that all elements of all variables have the same number, and that this
+ * number is at least the last reported one. Public headers only. */
 #include <errno.h>
 #include <millrace/progress.h>
 #include <millrace/train.h>
@@ -37,7 +37,7 @@ typedef struct rig {
     const TF_Operation *assign[N_VARS];
 } rig;
 
-/* An operation that gives a variable the tensor fed to *feed. */
+/* An operation that assigns the tensor fed to *feed to a variable. */
 static const TF_Operation *add_assign(TF_Graph *g, TF_Output handle, int i, TF_Output *feed)
 {
     char name[32];
@@ -107,7 +107,7 @@ static void save_for_ever(const char *folder, int64_t step, int told)
     }
 }
 
-/* What the newest checkpoint holds: its number, -1 when there is none; exits when it is wrong. */
+/* The number in the newest checkpoint; -1 if there is none; exits if it is wrong. */
 static int64_t restore(const char *folder)
 {
     rig r = build();
@@ -128,7 +128,7 @@ static int64_t restore(const char *folder)
     return (int64_t)first;
 }
 
-/* Runs restore in a process of its own, as a restarted program would. */
+/* Restores in a separate process, as a restarted program would. */
 static int64_t restored_number(const char *folder)
 {
     int p[2];
@@ -149,7 +149,7 @@ static int64_t restored_number(const char *folder)
     return got == sizeof number && WIFEXITED(st) && WEXITSTATUS(st) == 0 ? number : -2;
 }
 
-/* One child, killed after some milliseconds; the last step it told. */
+/* Runs one child and kills it after some milliseconds; returns the last step it reported. */
 static int64_t run_and_kill(const char *folder, int64_t from, int after_us)
 {
     int p[2];

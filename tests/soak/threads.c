@@ -4,9 +4,9 @@
  *
  * One graph has branches that use threads in different ways: kernels of a client that wait for each other, functions of
  * the front end (PyFunc), functions that call functions, queues filled and emptied in the same step, a parallel map
- * whose function waits, files, and loops that are split over threads.  Each step runs some branches chosen at random in
- * one of several sessions with different numbers of threads; now and then one waits for something that never comes and
- * must end at its time limit.  A watchdog says which branches hang. */
+ * whose function waits, files, and loops that are split over threads. Each step runs some branches chosen at random in
+ * one of several sessions with different numbers of threads; sometimes a branch waits for something that never happens,
+ * and the step must end at its time limit. A watchdog reports which branches hang. */
 #include <errno.h>
 #include <millrace/front_end.h>
 #include <pthread.h>
@@ -199,7 +199,7 @@ static TF_Output placeholder(TF_Graph *g, const char *name)
     return out0(finish(d));
 }
 
-/* Adds a function x -> y of one int64, whose body build makes, to g. */
+/* Adds a function x -> y of one int64 to g; `build` creates its body. */
 static void add_function(TF_Graph *g, const char *name, TF_Output (*build)(TF_Graph *, TF_Output))
 {
     TF_Graph *body = TF_NewGraph();
@@ -277,7 +277,7 @@ static void build_meet(soak *k)
     k->branch[NESTED] = call(g, "nested", "Outer", k->x);
 }
 
-/* A queue with an element put and one taken in the same step; with never, only the taking, from a queue that stays
+/* A queue with one enqueue and one dequeue in the same step; with `never`, only the dequeue, from a queue that stays
  * empty. */
 static TF_Output build_queue(TF_Graph *g, const char *name, TF_Output x, TF_Output *never)
 {
@@ -307,7 +307,7 @@ static TF_Output build_queue(TF_Graph *g, const char *name, TF_Output x, TF_Outp
     return out0(finish(d));
 }
 
-/* The sum of a product of matrices of ones, twice at once: 2 * MATRIX^3. */
+/* The sum of a product of matrices of ones, computed twice in parallel: 2 * MATRIX^3. */
 static TF_Output build_loops(TF_Graph *g)
 {
     int64_t dims[] = {MATRIX, MATRIX};
@@ -355,7 +355,7 @@ static void set_element(TF_OperationDescription *d)
     TF_SetAttrShapeList(d, "output_shapes", dims, &rank, 1);
 }
 
-/* The next element of a range without end, mapped by four calls at once of a function that sleeps. */
+/* The next element of an endless range, mapped by four parallel calls of a function that sleeps. */
 static TF_Output build_map(soak *k)
 {
     TF_Graph *g = k->graph;
@@ -390,7 +390,7 @@ static TF_Output build_map(soak *k)
     return out0(finish(d));
 }
 
-/* The number in a file that this makes. */
+/* The number in a file that this function creates. */
 static TF_Output build_file(soak *k)
 {
     snprintf(k->file, sizeof k->file, "/tmp/soak_threads.%d", (int)getpid());
@@ -439,7 +439,7 @@ static bool is_right(int branch, int64_t id, int64_t v)
         return v == id + 1;
     case READ_FILE:
         return v == 42;
-    default: /* another step's element, or any of the sequence */
+    default: /* the element of another step, or any of the sequence */
         return v >= 0;
     }
 }
@@ -448,7 +448,7 @@ typedef struct client {
     pthread_t thread;
     soak *soak;
     uint64_t random;
-    _Atomic int branches;   /* of the step under way; 0: none */
+    _Atomic int branches;   /* of the current step; 0: none */
     _Atomic int64_t since;  /* seconds */
 } client;
 
@@ -466,12 +466,12 @@ static void run_step(client *c, int64_t number, TF_Status *s)
     int64_t id = number * 10;
     TF_Session *session = k->sessions[next_random(&c->random) % (uint64_t)k->n_sessions];
     int set = k->subsets[next_random(&c->random) % SUBSETS], n = 0, which[N_BRANCHES + 1];
-    bool hangs = next_random(&c->random) % 512 == 0; /* waits for what never comes */
+    bool hangs = next_random(&c->random) % 512 == 0; /* waits for something that never happens */
     TF_Output fetches[N_BRANCHES + 1];
     TF_Tensor *got[N_BRANCHES + 1] = {0}, *x = scalar(id);
     for (int i = 0; i < N_BRANCHES; i++)
         if (set >> i & 1) {
-            /* a step that is ended early would leave what the others of its pair wait for */
+            /* a step that ends early would leave its partner waiting */
             if (hangs && i != LOOPS && i != FRONT_END && i != READ_FILE && i != MAPPED)
                 continue;
             which[n] = i;
@@ -510,7 +510,7 @@ static void *client_main(void *arg)
     return NULL;
 }
 
-/* Until all steps are taken: a client that has been in one for too long ends the process. */
+/* Until all steps are done: if a client is in one step for too long, the process ends. */
 static void watch(const client *clients, int n, const soak *k)
 {
     for (int64_t tick = 0; atomic_load(&((soak *)(uintptr_t)k)->taken) < k->steps + n; tick++) {
