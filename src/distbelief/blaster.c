@@ -91,6 +91,7 @@ static mr_status *compute_portion(mr_blaster *b, const mr_blast_order *o, double
         st = mr_mirror_run(&b->m, b->w->session,
                            &(mr_run_args){.feeds = b->inputs, .feed_values = in, .n_feeds = b->n_inputs}, b->cancel, b->held,
                            &value);
+    /* Whether the gradient counts is known only with the next order (settle_held). */
     b->holds = !st;
     b->held_weight = (float)weight;
     *loss = (double)value * weight;

@@ -294,6 +294,7 @@ static mr_status *run_loop(mr_downpour_replica *p, bool finish)
         MR_TRY(handle_ended_groups(p, &moved));
         if (finish ? p->ended : p->step_due)
             return NULL;
+        /* Before its turn a replica only polls the job's progress; that has no deadline. */
         if (p->watch_due) {
             MR_TRY(watch_job(p));
             if (p->watch_due && mr_long_wait_due(&warm_up, mr_now_ns(), &seconds))
@@ -533,6 +534,7 @@ static mr_status *check_options(mr_downpour_options *o)
         return mr_invalid("Downpour: n_fetch %lld, n_push %lld and most_behind %lld must be at most %lld",
                           (long long)o->n_fetch, (long long)o->n_push, (long long)o->most_behind,
                           (long long)most_steps);
+    /* The default depends on the two numbers above, which were limited first so that it cannot overflow. */
     o->most_behind = o->most_behind ? o->most_behind : 4 * MR_MAX(o->n_fetch, o->n_push);
     o->patience_ms = o->patience_ms ? o->patience_ms : 1000;
     o->deadline_ms = o->deadline_ms ? o->deadline_ms : 60000;

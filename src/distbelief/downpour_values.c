@@ -171,6 +171,7 @@ mr_status *mr_downpour_replica_see_values(mr_downpour_replica *p)
         if (job[KEY_GIVEN] != given)
             since = now;
         given = job[KEY_GIVEN];
+        /* Once pieces have been pushed, even replica 0 waits for patience_ms: another replica may still be pushing. */
         if ((now - since) / 1000000 / p->o.patience_ms >= (int64_t)p->o.replica + (given > 0))
             return give_values(p);
         if (mr_long_wait_due(&wait, now, &seconds))

@@ -175,6 +175,7 @@ mr_status *mr_lbfgs_run(const mr_lbfgs_space *v, const mr_lbfgs_options *o, mr_l
         out->iterations++;
         if (v->report)
             MR_TRY(v->report(v->arg, out->iterations, out->loss, out->gradient_norm));
+        /* One small gain may be an unlucky direction; two in a row mean that the minimum is near. */
         small = before - out->loss <= o->least_gain * fabs(out->loss) ? small + 1 : 0;
         if (small >= 2) {
             out->end = MR_LBFGS_SMALL_GAIN;

@@ -72,6 +72,8 @@ mr_line_do mr_line_step(mr_line_search *s, double loss, double slope)
         return MR_LINE_TAKE;
     if (++s->trials >= MOST_TRIALS)
         return give_up(s);
+    /* A worse point bounds the interval from above. A better one becomes `low`; if the slope has turned there, the old
+     * `low` is the other bound. */
     bool worse = !fallen || (s->low.at != 0 && loss > s->low.loss + s->noise * fabs(s->start.loss));
     if (worse) {
         s->high = p;

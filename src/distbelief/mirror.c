@@ -62,6 +62,7 @@ static mr_node *add_part(mr_nn *n, int var, mr_gradient g, bool rows, mr_mirror 
     if (!mr_scope_ok(&n->s))
         return NULL;
     memcpy(p.dims, shape->dims, (size_t)shape->rank * sizeof *p.dims);
+    /* The nodes are on the device of the variable, so that only values cross devices. */
     const char *saved, *before = mr_nn_at(n, v.device);
     mr_nn_enter(n, v.name, &saved);
     p.value = as_float(n, v.value);
@@ -104,6 +105,7 @@ void mr_mirror_build(mr_nn *n, mr_out loss, bool rows, float local_rate, mr_mirr
         mr_vec_push(&assigns, add_part(n, g.var[i], g.g[i], rows, out));
     if (local_rate > 0 && mr_scope_ok(&n->s))
         out->local = mr_nn_apply(n, &(mr_nn_optimizer){.kind = MR_NN_SGD, .rate = local_rate}, &g);
+    /* One target that waits for all assignments. */
     for (int i = 0; i < assigns.n && mr_scope_ok(&n->s); i++)
         mr_vec_push(&n->s.controls, assigns.p[i]);
     if (mr_scope_ok(&n->s))

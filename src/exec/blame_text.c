@@ -202,6 +202,7 @@ void mr_blame_summary(const mr_timeline *t, const mr_blame *b, int n, mr_str *ou
         n_steps += is_step(t, &b[i]);
     if (n_steps < 2)
         return;
+    /* Each share is divided before it is added, so that the sums cannot overflow. */
     for (int i = 0; i < n; i++) {
         if (!is_step(t, &b[i]))
             continue;

@@ -222,7 +222,6 @@ static void put_end(mr_chrome *c, char phase, mr_sv name, uint64_t id, mr_chrome
 void mr_chrome_arrow(mr_chrome *c, mr_sv name, mr_chrome_point from, mr_chrome_point to)
 {
     uint64_t id = c->next_flow++;
-    MR_ASSERT(id > 0);
     put_end(c, 's', name, id, from);
     put_end(c, 'f', name, id, to);
 }

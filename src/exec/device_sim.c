@@ -284,6 +284,7 @@ static void start_node(mr_run *r)
         end_run(j, was_cancelled());
         return;
     }
+    /* A job that becomes active although it was cancelled ends in run_active, which starts the next one. */
     mr_lock(&d->mu);
     bool now = !d->active;
     j->state = now ? RUNNING : QUEUED;

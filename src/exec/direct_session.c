@@ -286,6 +286,7 @@ static mr_status *run_entered(mr_direct *s, const mr_run_args *a, const mr_run_o
     MR_TRY(mr_program_take(e->program, &f));
     MR_ASSERT(f->program == e->program);
     mr_status *st = fill_args(s, f, e, a);
+    /* A trace that the client wants takes precedence over a measurement for placement. */
     bool costs = mr_session_config_wants_costs(&s->env.config, &e->program->n_counted);
     if (!st && metadata && (costs || (o && (o->trace_level >= MR_FULL_TRACE || o->output_partition_graphs))))
         st = run_traced(s, f, o, costs, metadata);

@@ -541,6 +541,7 @@ static bool begin_special(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n,
         fail_at(w->x, n, st);
         return false;
     }
+    /* From here on the inputs are values. A kernel may be both blocking and asynchronous. */
     if ((n->flags & MR_PN_BLOCKS) && !may_wait_here(w))
         start_blocking(w, it, n, dead);
     else if (n->flags & MR_PN_ASYNC)
@@ -602,6 +603,7 @@ static void run_worker(mr_work *job)
     bool moved = false;
     mr_stop outer = mr_stop_swap(x->step.stop);
     while (!atomic_load_explicit(&f->stop, memory_order_relaxed)) {
+        /* Only first nodes of new iterations are left: a good moment to let other work run. */
         bool at_boundary = w->cheap.n == 0 && w->heavy.n == 0 && w->fresh.n > 0;
         if (MR_UNLIKELY(at_boundary && moved) && mr_runner_crowded(f->runner)) {
             mr_stop_swap(outer);

@@ -306,6 +306,7 @@ static void enter_frame(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n, m
     } else {
         deliver_counted(w, f->oldest, n, out, dead, false);
     }
+    /* The last Enter may have been all that kept iteration 0 from ending. */
     f->n_enters_left--;
     bool done = end_iters_locked(w, f);
     mr_unlock(&f->mu);

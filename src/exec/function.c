@@ -592,6 +592,7 @@ static void forget_state(mr_caller *c, uint64_t state)
     void *v;
     function *taken = NULL;
     mr_lock(&fs->mu);
+    /* Chains are changed while the map is walked: their heads are replaced in place or removed, never added. */
     while (fs->n_of_states > 0 && mr_imap_next(&fs->by_hash, &pos, &hash, &v)) {
         function *chain = v, *before = taken;
         taken = take_state(&chain, state, taken);

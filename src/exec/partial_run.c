@@ -180,6 +180,7 @@ static void end_run(mr_direct *s, const char *handle, mr_partial_run *p, int64_t
         else
             mr_cond_wait(&p->changed, &p->mu);
     mr_unlock(&p->mu);
+    /* A flow that has failed ends soon, so the second wait has no limit. */
     if (!in_time) {
         mr_flow_fail(p->flow, mr_error(MR_DEADLINE_EXCEEDED, "Timed out waiting for notification"));
         mr_lock(&p->mu);

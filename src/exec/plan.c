@@ -165,6 +165,7 @@ static mr_status *make_node(maker *m, uint32_t at, const mr_node *n, mr_kernel_c
     *pn = (mr_plan_node){k->kernel->run, k->kernel->run_async, n, k, flags_by_op(n)};
     pn->n_in = (uint32_t)n->n_in;
     pn->n_out = (uint32_t)n->n_out;
+    /* The device's start function replaces the kernel, so it is called even if the kernel does nothing. */
     if (by_device(m->p, n, k->kernel)) {
         pn->run_async = m->p->device->type->start;
         pn->flags = (pn->flags | MR_PN_ASYNC) & ~(uint32_t)MR_PN_NOTHING;

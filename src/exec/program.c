@@ -100,6 +100,7 @@ static mr_flow *flow_new(mr_program *p)
             flow_free(f);
             return NULL;
         }
+        /* The rest of the step (id, rendezvous, root) differs from run to run: mr_flow_start sets it. */
         mr_step *s = &f->execs[i]->step;
         s->cancel = f->cancel;
         s->caller = p->caller;
@@ -319,6 +320,7 @@ mr_status *mr_program_new(mr_graph **parts, mr_device *const *devices, int n_dev
     p->caller = caller;
     p->plans = mr_new_array(mr_plan *, n_devices + 1);
     MR_ASSERT(n_args >= 0 && n_rets >= 0);
+    /* After an error the loop goes on, to release the remaining parts. */
     for (int i = 0; i < n_devices; i++) {
         if (parts[i] && !st &&
             !(st = mr_plan_new(parts[i], devices[i], kernels, &p->plans[p->n_plans])))

@@ -252,6 +252,7 @@ static void put_lane(picture *p, int lane, bool with_task, bool *seen)
     put_label(p->out, with_task ? p->t->tasks.p[l->task] : "", p->task_width);
     mr_str_appendz(p->out, "  ");
     put_label(p->out, l->name, p->lane_width);
+    /* Without the column at the right, trailing blanks are cut. */
     int n_cells = p->n_cells;
     while (p->o.no_shares && n_cells > 0 && p->line[n_cells - 1] == ' ')
         n_cells--;

@@ -184,6 +184,7 @@ static void carry_out_locked(mr_fed_coordinator *c, mr_fed_actions *todo, mr_fed
     todo->n = 0;
     if (!st)
         return;
+    /* The error is kept for the message of a round that is given up. */
     mr_status_free(c->refusal);
     c->refusal = st;
     mr_fed_spoilt(&c->rounds, mr_now_ns(), todo);
@@ -391,6 +392,7 @@ static mr_status *mean_of_updates(mr_fed_coordinator *c, float *mean, mr_fed_coo
         const float *v = (const float *)(const void *)a->body.p;
         int64_t examples = MR_MIN(a->examples, c->o.config.most_examples);
         double weight = (double)examples;
+        /* The sums are doubles, so that many weighted floats can be added without losing digits. */
         for (size_t i = 0; i < n; i++)
             sum[i] += weight * v[i];
         total += weight;

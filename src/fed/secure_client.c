@@ -209,6 +209,7 @@ static mr_status *open_shares(mr_secure_client *c, mr_sv ask)
     int m, last = -1;
     uint8_t text[MR_SECURE_SEALED], key[32];
     MR_TRY(check_list(ask, HEAD, EACH, &m));
+    /* Fewer clients than the threshold could not unmask the sum later. */
     if (m + 1 < c->t)
         return mr_invalid("secure sum: %d clients are fewer than the threshold of %d", m + 1, c->t);
     for (int k = 0; k < m; k++) {

@@ -161,6 +161,7 @@ mr_status *mr_fed_simulated_new(const mr_fed_simulated_options *o, mr_fed_weight
         s->workers[i].examples = o->clients[i];
         mr_mutex_init(&s->busy[i]);
     }
+    /* No round runs yet, so joining asks no client for anything. */
     MR_GO(mr_fed_coordinator_new(&s->o.coordinator, weights, &s->coordinator));
     for (int i = 0; i < o->n_clients; i++)
         mr_fed_coordinator_join_as(s->coordinator, i);

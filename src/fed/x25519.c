@@ -186,6 +186,7 @@ static void run_ladder(const uint8_t secret[32], const uint8_t point[32], uint8_
     k[31] = (k[31] & 127) | 64;
     field_unpack(x1, point);
     memcpy(x3, x1, sizeof x3);
+    /* Swaps are delayed: two equal bits in a row need none. The sequence of operations is the same in any case. */
     for (int i = 254; i >= 0; i--) {
         uint64_t bit = k[i / 8] >> (i % 8) & 1;
         swap_if(swapped ^ bit, x2, x3);
@@ -195,6 +196,7 @@ static void run_ladder(const uint8_t secret[32], const uint8_t point[32], uint8_
     }
     swap_if(swapped, x2, x3);
     swap_if(swapped, z2, z3);
+    /* The result is x2 / z2. */
     field_invert(z2, z2);
     field_multiply(x2, x2, z2);
     field_pack(out, x2);

@@ -54,6 +54,7 @@ static mr_node *emit_node(site *s, const char *op, const char *name, const mr_na
     mr_nb_device(b, s->n->device);
     for (int i = 0; i < n_attrs; i++)
         mr_nb_attr(b, attrs[i].name, attrs[i].v);
+    /* The inputs of a Merge are one list argument; those of the other ops are single. */
     if (strcmp(op, "Merge") == 0) {
         mr_nb_input_list(b, in, n_in);
         if (later)
@@ -609,6 +610,7 @@ static mr_status *drop_unneeded(lowerer *w, mr_graph **g)
         if (n && (i < w->n_old || (n->def->flags & MR_STATEFUL)))
             mr_vec_push(&todo, n);
     }
+    /* The back edges of loops are inputs too, so a needed loop is kept as a whole. */
     while (todo.n > 0) {
         mr_node *n = mr_vec_pop(&todo);
         if (keep[n->id])

@@ -139,6 +139,7 @@ static mr_status *plan_step(mr_placer *p, mr_graph *step_graph, bool (*take)(voi
         mr_status_append(st, " ({{node %s}})", s.nodes[culprit]->name);
     if (!st)
         st = prefer_single(p, step_graph, &s, fixed);
+    /* Groups that have a device, an error or no possible device (lost) are left to place.c. */
     for (int g = 0; !st && g < s.w.n_groups; g++) {
         mr_place_group *gr = s.roots[g] < 0 ? NULL : &p->groups[s.roots[g]];
         if (gr && !gr->device && !gr->error && !s.lost[g] && (!take || take(arg, s.roots[g])))

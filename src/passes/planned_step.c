@@ -163,6 +163,7 @@ static void draw_edges(mr_planned_step *s, const mr_costs *c)
         s->first_tensor[v + 1] = s->first_tensor[v] + s->nodes[v]->n_out + 1;
     }
     s->w.n_tensors = s->first_tensor[n];
+    /* An input with a higher number than its consumer is a back edge. */
     for (int v = 0; v < n; v++) {
         const mr_node *node = s->nodes[v];
         for (int i = 0; i < node->n_in; i++) {

@@ -310,6 +310,7 @@ static mr_status *read_again(reader *w, mr_node *user, int i, const chain *c, ui
             value = (mr_out){enter, 0};
         }
     MR_TRY(add_node(w, "Identity", c->nodes[0], &value, 1, c->nodes[0], &fresh));
+    /* The new read waits for the old value too, and for everything that orders the user after the updates. */
     MR_TRY(add_wait(w, fresh, old, user));
     for (int k = 0; k < user->n_in; k++)
         if (k != i && user->in[k].node &&

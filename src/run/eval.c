@@ -184,6 +184,7 @@ static mr_status *evaluate_node(const mr_node *n, mr_device *env, mr_tensor *con
         out[i] = NULL;
     for (int i = 0; i < n->n_in; i++)
         MR_GO(make_input(n, i, in[i], &values[i]));
+    /* The run has its own references now. */
     if (own)
         drop_inputs(n, own);
     MR_GO(mr_instance_new(&(mr_make){n, NULL, e.step.device, n->graph->library}, &k));

@@ -324,6 +324,7 @@ mr_status *mr_rendezvous_send(mr_rendezvous *r, const mr_rendezvous_key *key, ui
     mr_lock(&s->mu);
     bool aborted = s->aborted;
     mr_recv *w = aborted ? NULL : take_wait_locked(s, hash, key, frame, iteration);
+    /* Nobody waits: the value stays in the table until its receive comes, or until the step ends. */
     if (!aborted && !w) {
         grow_locked(s);
         append_value(bucket_of(s, hash), value_new(key, hash, frame, iteration, t, dead));
