@@ -212,6 +212,7 @@ static void retry_orders(void *arg) { give_out(arg); }
 static void begin_iteration(void *arg)
 {
     mr_batch_driver *d = arg;
+    MR_ASSERT(d->iteration == 0);
     mr_lock(&d->mu);
     d->counted = 0;
     d->heard_ns = mr_now_ns();

@@ -304,6 +304,7 @@ static void handle_call(void *arg, mr_net_call *c)
 void mr_coordinator_service_order(mr_coordinator_service *d, int64_t id, mr_bytes *order)
 {
     mr_net_call *c = NULL;
+    MR_ASSERT(order->n > 0); /* an empty one would mean "ask again" */
     mr_lock(&d->mu);
     worker *w = find_locked(d, id);
     if (w && w->ask) {

@@ -192,6 +192,7 @@ static mr_status *carry_out_action(mr_downpour_replica *p, const mr_downpour_act
 static mr_status *step_plan(mr_downpour_replica *p, mr_downpour_event e, int64_t value)
 {
     mr_status *st = NULL;
+    MR_ASSERT(p->todo.n == 0);
     mr_downpour_step(&p->plan, e, value, mr_now_ns(), &p->todo);
     for (int i = 0; i < p->todo.n && !st; i++)
         st = carry_out_action(p, &p->todo.p[i]);

@@ -185,6 +185,7 @@ mr_status *mr_mirror_read(const mr_mirror *m, mr_session *s, mr_mirror_values *v
 mr_status *mr_mirror_install(const mr_mirror *m, mr_session *s, const mr_mirror_values *v)
 {
     int n = m->parts.n;
+    MR_ASSERT(m->install && n > 0);
     mr_status *st = NULL;
     mr_out *feeds = mr_new_array(mr_out, n);
     mr_tensor **values = mr_new_array(mr_tensor *, n);

@@ -200,6 +200,7 @@ static mr_status *work_until_end(visit *v, asking *stay, bool *end)
 {
     mr_fed_answer a = {0};
     mr_status *st = NULL;
+    MR_ASSERT(!*end);
     while (!st && !*end && !is_over(v))
         st = exchange_task(v, &a, end);
     mr_fed_answer_deinit(&a);

@@ -203,6 +203,7 @@ static void steps_deinit(steps *s)
 static mr_status *run_step(steps *s, const int64_t *order, int64_t n, mr_learner_result *r)
 {
     mr_learner *l = s->l;
+    MR_ASSERT(s->n_feeds >= l->n_inputs);
     mr_tensor *loss = NULL;
     for (int i = 0; i < l->n_inputs; i++) {
         mr_tensor_unref(s->values[i]);

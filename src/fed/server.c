@@ -168,6 +168,7 @@ static void wait_for_work(mr_fed_server *s, mr_net_call *c, mr_sv name)
     bool has = false, over = false;
     mr_lock(&s->mu);
     seat *e = find_locked(s, name);
+    MR_ASSERT(!e || e->waiting != c);
     if (e && !(over = s->closing) && !(has = mr_fed_coordinator_task(s->coordinator, e->number, &t))) {
         former = e->waiting; /* at most one is pending */
         e->waiting = c;
