@@ -1,4 +1,4 @@
-/* fed/worker.h -- one client: carries out a task and makes the answer. Used by clients in this process and in others. */
+/* fed/worker.h -- one client: carries out a task and makes the answer, in this process or in another one. */
 #ifndef MR_FED_WORKER_H
 #define MR_FED_WORKER_H
 
