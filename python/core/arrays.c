@@ -168,7 +168,7 @@ TF_Tensor *py_tensor_from(PyObject *value, int dtype)
 {
     int type = numpy_type(dtype);
     if (type < 0) {
-        PyErr_Format(PyExc_TypeError, "A tensor of dtype number %d cannot be made of a Python value", dtype);
+        PyErr_Format(PyExc_TypeError, "A Python value cannot be converted to a tensor of dtype %d", dtype);
         return NULL;
     }
     int layout = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_FORCECAST;
@@ -191,7 +191,7 @@ static PyObject *new_array(const TF_Tensor *t, int type, void *data)
     npy_intp dims[NPY_MAXDIMS];
     int n = TF_NumDims(t);
     if (n > NPY_MAXDIMS)
-        return PyErr_Format(PyExc_ValueError, "A tensor of rank %d: numpy has at most %d", n, NPY_MAXDIMS);
+        return PyErr_Format(PyExc_ValueError, "The tensor has rank %d, but numpy supports at most %d", n, NPY_MAXDIMS);
     for (int i = 0; i < n; i++)
         dims[i] = (npy_intp)TF_Dim(t, i);
     return PyArray_New(&PyArray_Type, n, dims, type, NULL, data, 0, data ? NPY_ARRAY_CARRAY : 0, NULL);
@@ -250,7 +250,7 @@ PyObject *py_array_from(TF_Tensor *t)
     int dtype = (int)TF_TensorType(t), type = numpy_type(dtype);
     PyObject *a = NULL;
     if (type < 0)
-        PyErr_Format(PyExc_TypeError, "A tensor of dtype number %d has no value in Python", dtype);
+        PyErr_Format(PyExc_TypeError, "A tensor of dtype %d cannot be converted to a Python value", dtype);
     else if (dtype != TF_STRING && dtype != TF_BFLOAT16 && TF_TensorByteSize(t) > COPIED_BYTES && TF_TensorMaybeMove(t))
         return owning(t, type); /* too large to be a scalar */
     else

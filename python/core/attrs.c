@@ -69,7 +69,7 @@ static bool set_one(TF_OperationDescription *d, const char *name, char kind, PyO
         break;
     }
     case 'p': return set_proto(d, name, v);
-    default: PyErr_Format(PyExc_ValueError, "No kind '%c' of an attr", kind); return false;
+    default: PyErr_Format(PyExc_ValueError, "Unknown attr kind '%c'", kind); return false;
     }
     return !PyErr_Occurred();
 }
@@ -151,7 +151,7 @@ static bool set_list(TF_OperationDescription *d, const char *name, char kind, Py
     else if (kind == 'h')
         ok = set_shapes(d, name, list, n);
     else
-        PyErr_Format(PyExc_ValueError, "No kind '[%c' of an attr", kind);
+        PyErr_Format(PyExc_ValueError, "Unknown attr kind '[%c'", kind);
     Py_DECREF(list);
     return ok;
 }

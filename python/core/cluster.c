@@ -63,7 +63,7 @@ static PyObject *task_close(py_task *s, PyObject *unused)
 {
     (void)unused;
     if (s->n_held > 0)
-        return PyErr_Format(PyExc_RuntimeError, "The task is in use: a training is closed before its task");
+        return PyErr_Format(PyExc_RuntimeError, "The task is in use: close its training before the task");
     if (s->t) {
         if (!py_enter(true, &s->busy))
             return NULL;
@@ -188,7 +188,7 @@ static PyObject *training_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     a.sparse_as_dense = (unsigned char)dense;
     o.all_reduce = settle || exchange || bucket || dense ? &a : NULL; /* with another synchrony they are refused */
     if (!task->t || task->busy)
-        return PyErr_Format(PyExc_RuntimeError, "The task is closed, or serves");
+        return PyErr_Format(PyExc_RuntimeError, "The task is closed or is serving");
     py_training *s = (py_training *)type->tp_alloc(type, 0);
     if (!s)
         return NULL;

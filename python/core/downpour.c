@@ -114,7 +114,7 @@ static PyObject *downpour_start(py_downpour *s, PyObject *args)
     if (!PyArg_ParseTuple(args, "OO", &session, &ps) || !py_enter(s->d, &s->busy))
         return NULL;
     if (s->running)
-        PyErr_SetString(PyExc_RuntimeError, "It is training already");
+        PyErr_SetString(PyExc_RuntimeError, "Training has already started");
     else
         out = start_with(s, session, ps);
     s->busy = false;
@@ -126,7 +126,7 @@ static bool begin(py_downpour *s)
     if (!py_enter(s->d, &s->busy))
         return false;
     if (!s->session)
-        PyErr_SetString(PyExc_RuntimeError, "It has not been started");
+        PyErr_SetString(PyExc_RuntimeError, "Training has not been started");
     return s->busy = s->session;
 }
 

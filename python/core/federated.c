@@ -107,7 +107,7 @@ static bool take_client(PyObject *arrays, const work *k, mr_federated_examples *
         return false;
     bool ok = PyTuple_GET_SIZE(items) == k->w.num_inputs;
     if (!ok)
-        PyErr_Format(PyExc_ValueError, "A client has %zd arrays for %d inputs", PyTuple_GET_SIZE(items), k->w.num_inputs);
+        PyErr_Format(PyExc_ValueError, "The client has %zd arrays, but the model has %d inputs", PyTuple_GET_SIZE(items), k->w.num_inputs);
     TF_Tensor **values = ok ? PyMem_Calloc((size_t)k->w.num_inputs + 1, sizeof *values) : NULL;
     if (ok && !values)
         PyErr_NoMemory();
@@ -229,7 +229,7 @@ static bool begin(py_federated *s)
 {
     if (s->f && !s->busy)
         return s->busy = true;
-    PyErr_SetString(PyExc_RuntimeError, s->f ? "A round is being made by another thread" : "It is closed");
+    PyErr_SetString(PyExc_RuntimeError, s->f ? "Another thread is running a round" : "It is closed");
     return false;
 }
 

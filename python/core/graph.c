@@ -12,7 +12,7 @@ const char *py_text(PyObject *o)
     const char *p = PyUnicode_AsUTF8AndSize(o, &n);
     if (!p || strlen(p) == (size_t)n)
         return p;
-    PyErr_SetString(PyExc_ValueError, "A name cannot have a null character in it");
+    PyErr_SetString(PyExc_ValueError, "A name cannot contain a null character");
     return NULL;
 }
 
@@ -38,7 +38,7 @@ PyObject *py_items(PyObject *sequence, const char *complaint)
     if (!items && PyErr_ExceptionMatches(PyExc_TypeError))
         PyErr_SetString(PyExc_TypeError, complaint);
     else if (items && PyTuple_GET_SIZE(items) > INT32_MAX) {
-        PyErr_SetString(PyExc_ValueError, "A sequence that long is too long");
+        PyErr_SetString(PyExc_ValueError, "The sequence is too long");
         Py_CLEAR(items);
     }
     return items;
@@ -169,7 +169,7 @@ static PyObject *new_operation(py_graph *g, TF_Operation *op, PyObject *key)
     if (PyType_Check(class) && PyType_IsSubtype((PyTypeObject *)class, &py_operation_type))
         o = (py_operation *)((PyTypeObject *)class)->tp_alloc((PyTypeObject *)class, 0);
     else
-        PyErr_SetString(PyExc_TypeError, "_operation_class is no class of operations");
+        PyErr_SetString(PyExc_TypeError, "_operation_class is not a subclass of Operation");
     Py_DECREF(class);
     if (!o)
         return NULL;
@@ -193,7 +193,7 @@ PyObject *py_wrap(py_graph *g, TF_Operation *op)
     if (!op)
         Py_RETURN_NONE;
     if (!g->ops)
-        return PyErr_Format(PyExc_RuntimeError, "The graph is being collected");
+        return PyErr_Format(PyExc_RuntimeError, "The graph is being garbage-collected");
     PyObject *key = PyLong_FromVoidPtr(op);
     if (!key)
         return NULL;
@@ -354,7 +354,7 @@ static PyObject *graph_ops(py_graph *g, PyObject *args)
 {
     Py_ssize_t from = 0;
     if (!PyArg_ParseTuple(args, "|n", &from) || from < 0)
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "A position cannot be negative");
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "The index cannot be negative");
     size_t at = (size_t)from;
     PyObject *list = PyList_New(0);
     for (TF_Operation *op; list && (op = TF_GraphNextOperation(g->graph, &at));) {

@@ -101,7 +101,7 @@ static bool shape_of_result(const work *w, int size, int64_t *dims)
     if (w->what != REDUCE_SCATTER && w->what != ALL_GATHER && w->what != ALL_TO_ALL)
         return true;
     if (n == 0 || (w->what != ALL_GATHER && dims[0] % size != 0)) {
-        PyErr_Format(PyExc_ValueError, "The first dimension must be cut into %d parts", size);
+        PyErr_Format(PyExc_ValueError, "The first dimension must be divisible by %d, the size of the group", size);
         return false;
     }
     if (w->what == ALL_GATHER && dims[0] > INT64_MAX / size) {
@@ -167,7 +167,7 @@ static PyObject *group_compute(py_group *s, PyObject *args)
     if (!PyArg_ParseTuple(args, "iOii", &what, &array, &dtype, &how))
         return NULL;
     if (what < 0 || what >= N_KINDS || dtype == TF_STRING) {
-        PyErr_SetString(PyExc_ValueError, "Groups compute with numbers");
+        PyErr_SetString(PyExc_ValueError, "A group reduces only numeric arrays");
         return NULL;
     }
     work w = {.what = (kind)what, .how = how, .in = py_tensor_from(array, dtype)};

@@ -203,7 +203,7 @@ static double *seconds_of(PyObject *sequence, Py_ssize_t *n)
     }
     Py_XDECREF(items);
     if (of && *n >= 0 && *n != count) {
-        PyErr_Format(PyExc_ValueError, "Seconds of %zd stages and of %zd", *n, count);
+        PyErr_Format(PyExc_ValueError, "The lists of forward and backward seconds differ in length (%zd and %zd)", *n, count);
         PyMem_Free(of);
         return NULL;
     }

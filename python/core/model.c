@@ -74,6 +74,6 @@ bool py_enter(bool open, bool *busy)
 {
     if (open && !*busy)
         return *busy = true;
-    PyErr_SetString(PyExc_RuntimeError, open ? "Another thread is using it" : "It is closed");
+    PyErr_SetString(PyExc_RuntimeError, open ? "Another thread is using this object" : "This object is closed");
     return false;
 }

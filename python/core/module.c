@@ -33,7 +33,7 @@ static bool load_numpy(void)
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     PyObject *executable = PySys_GetObject("executable"); /* borrowed */
-    PyErr_Format(PyExc_ImportError, "%s and its numpy, but %S cannot import a numpy that fits: %S", built_for,
+    PyErr_Format(PyExc_ImportError, "%s and its numpy, but %S cannot import a compatible numpy: %S", built_for,
                  executable ? executable : Py_None, value ? value : Py_None);
     Py_XDECREF(type);
     Py_XDECREF(value);

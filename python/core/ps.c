@@ -63,7 +63,7 @@ static PyObject *ps_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
                                      &observer, &timeout, &bytes))
         return NULL;
     if (half < 0 || half > 2) {
-        PyErr_SetString(PyExc_ValueError, "half is 0, 1 (bfloat16) or 2 (fixed point)");
+        PyErr_SetString(PyExc_ValueError, "half must be 0, 1 (bfloat16) or 2 (fixed point)");
         return NULL;
     }
     o.cache_keys = (unsigned char)cache, o.compress = (unsigned char)compress, o.half = (unsigned char)half;
@@ -103,7 +103,7 @@ static PyObject *ps_close(py_ps *s, PyObject *unused)
 {
     (void)unused;
     if (s->users) {
-        PyErr_SetString(PyExc_RuntimeError, "It is in use, by another thread or by something that was started with it");
+        PyErr_SetString(PyExc_RuntimeError, "The client is in use by another thread or by an object that was started with it");
         return NULL;
     }
     end(s);
@@ -113,7 +113,7 @@ static PyObject *ps_close(py_ps *s, PyObject *unused)
 static bool remember_table(py_ps *s, int number, const mr_ps_table_options *o)
 {
     if (number < 0 || number >= MOST_TABLES) {
-        PyErr_SetString(PyExc_ValueError, "There are too many tables");
+        PyErr_SetString(PyExc_ValueError, "Too many tables");
         return false;
     }
     if (number >= s->n_tables) {
@@ -192,9 +192,9 @@ static PyArrayObject *keys_of(PyObject *o)
 {
     PyArrayObject *any = (PyArrayObject *)PyArray_FROM_O(o), *keys = NULL;
     if (any && PyArray_SIZE(any) && !PyArray_ISINTEGER(any))
-        PyErr_SetString(PyExc_TypeError, "Keys are integers");
+        PyErr_SetString(PyExc_TypeError, "Keys must be integers");
     else if (any && PyArray_NDIM(any) != 1)
-        PyErr_SetString(PyExc_ValueError, "Keys are of one dimension");
+        PyErr_SetString(PyExc_ValueError, "Keys must be one-dimensional");
     else if (any)
         keys = array_of((PyObject *)any, NPY_UINT64);
     Py_XDECREF((PyObject *)any);
@@ -217,7 +217,7 @@ static bool take_keys(PyObject *o, request *r)
     }
     if (r->n <= r->table.num_keys)
         return true;
-    PyErr_SetString(PyExc_ValueError, "There are more keys than the table has");
+    PyErr_SetString(PyExc_ValueError, "There are more keys than the table can hold");
     return false;
 }
 
@@ -226,7 +226,7 @@ static PyArrayObject *take_floats(PyObject *o, size_t n, int width)
 {
     PyArrayObject *a = array_of(o, NPY_FLOAT32);
     if (a && (size_t)PyArray_SIZE(a) != n * (size_t)width) {
-        PyErr_Format(PyExc_ValueError, "%zd values for %zu keys of %d", (Py_ssize_t)PyArray_SIZE(a), n, width);
+        PyErr_Format(PyExc_ValueError, "Got %zd values, expected %zu keys times %d values", (Py_ssize_t)PyArray_SIZE(a), n, width);
         Py_CLEAR(a);
     }
     return a;
@@ -243,7 +243,7 @@ static bool take_after(const py_ps *s, PyObject *o, request *r)
         if (ok)
             r->after[i] = ((py_ps_task *)t)->number;
         else
-            PyErr_SetString(PyExc_TypeError, "`after` is a sequence of tasks of the same client");
+            PyErr_SetString(PyExc_TypeError, "`after` must be a sequence of tasks of the same client");
     }
     Py_XDECREF(items);
     if (!ok && !PyErr_Occurred())
@@ -257,7 +257,7 @@ static bool take_table(const py_ps *s, int number, request *r)
 {
     bool ok = number >= 0 && number < s->n_tables && s->tables[number].width > 0;
     if (!ok)
-        PyErr_Format(PyExc_ValueError, "There is no table %d", number);
+        PyErr_Format(PyExc_ValueError, "Table %d does not exist", number);
     else
         r->table = s->tables[number];
     r->number = number;

@@ -106,7 +106,7 @@ static bool server_idle(const py_ps_server *s)
 {
     if (s->s && !s->leaving)
         return true;
-    PyErr_SetString(PyExc_RuntimeError, s->s ? "Another thread lets it leave" : "It is closed");
+    PyErr_SetString(PyExc_RuntimeError, s->s ? "Another thread is closing this server" : "The server is closed");
     return false;
 }
 

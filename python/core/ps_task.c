@@ -86,7 +86,7 @@ static PyObject *take_values(py_ps_task *t)
     if (t->b->taken || !t->b->values) { /* waited for before, or no rows */
         if (t->n == 0)
             return PyArray_SimpleNew(2, dims, NPY_FLOAT32);
-        PyErr_SetString(PyExc_RuntimeError, "The values of this pull were taken before");
+        PyErr_SetString(PyExc_RuntimeError, "The values of this pull have already been taken");
         return NULL;
     }
     PyObject *capsule = PyCapsule_New(t->b->values, NULL, free_values);

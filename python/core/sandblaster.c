@@ -272,7 +272,7 @@ static bool take_portion(const py_replica *s, PyObject *pair, TF_Tensor **out, d
     PyObject *items = PyErr_Occurred() ? NULL : py_items(values, "The values of a portion are a sequence");
     bool ok = items;
     if (ok && PyTuple_GET_SIZE(items) != s->n_inputs) {
-        PyErr_Format(PyExc_ValueError, "A portion has %zd arrays for %d inputs", PyTuple_GET_SIZE(items), s->n_inputs);
+        PyErr_Format(PyExc_ValueError, "The portion has %zd arrays, but the model has %d inputs", PyTuple_GET_SIZE(items), s->n_inputs);
         ok = false;
     }
     for (int i = 0; ok && i < s->n_inputs; i++) {

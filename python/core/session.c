@@ -44,7 +44,7 @@ static bool run_init(run *r, PyObject *feeds, PyObject *fetches, PyObject *targe
     Py_ssize_t most = INT32_MAX / 64;
     if (!PyList_Check(feeds) || !PyList_Check(fetches) || !PyList_Check(targets) || PyList_GET_SIZE(feeds) > most ||
         PyList_GET_SIZE(fetches) > most || PyList_GET_SIZE(targets) > most) {
-        PyErr_SetString(PyExc_TypeError, "Feeds, fetches and targets are lists");
+        PyErr_SetString(PyExc_TypeError, "Feeds, fetches and targets must be lists");
         return false;
     }
     r->n_feeds = (int)PyList_GET_SIZE(feeds);
@@ -122,7 +122,7 @@ static PyObject *item(PyObject *list, int i)
 {
     if (i < PyList_GET_SIZE(list))
         return Py_NewRef(PyList_GET_ITEM(list, i));
-    return PyErr_Format(PyExc_RuntimeError, "Feeds or fetches changed while they were read");
+    return PyErr_Format(PyExc_RuntimeError, "Feeds or fetches were modified while they were being read");
 }
 
 static bool take_feed(const py_graph *g, run *r, int i, PyObject *o, PyObject *value)
@@ -218,7 +218,7 @@ static bool take_options(PyObject *const *args, Py_ssize_t n, TF_Buffer **option
     if (wanted < 0)
         return false;
     if (o != Py_None && !PyBytes_Check(o)) {
-        PyErr_Format(PyExc_TypeError, "Options are bytes or None, not %R", o);
+        PyErr_Format(PyExc_TypeError, "Options must be bytes or None, not %R", o);
         return false;
     }
     *options = o == Py_None ? NULL : TF_NewBufferFromString(PyBytes_AS_STRING(o), (size_t)PyBytes_GET_SIZE(o));
@@ -267,7 +267,7 @@ TF_Session *py_session_of(PyObject *o, const py_graph *g)
     if (!is_open(s))
         return NULL;
     if (s->graph != g)
-        PyErr_SetString(PyExc_ValueError, "The session is of another graph");
+        PyErr_SetString(PyExc_ValueError, "The session and the model have different graphs");
     return s->graph == g ? s->session : NULL;
 }
 

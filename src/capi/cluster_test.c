@@ -265,9 +265,9 @@ MR_TEST(synchrony_that_cannot_be_is_refused)
     refuse_synchrony(&o, "all-reduce: worker 0 of 2");
     a.settle_ms = 5;
     o.synchrony = "bounded";
-    refuse_synchrony(&o, "not 'bounded'");
+    refuse_synchrony(&o, "got 'bounded'");
     o.synchrony = NULL;
-    refuse_synchrony(&o, "not 'sync'");
+    refuse_synchrony(&o, "got 'sync'");
 }
 
 typedef struct canceller {

@@ -253,7 +253,7 @@ MR_TEST(capi_device_wrong_structs_are_refused)
     longer.more[15] = 1;
     longer.d.id = 1;
     mr_session_add_simulated_device(b.o, &longer.d, b.k.s);
-    CHECK_CODE(b.k.s, TF_INVALID_ARGUMENT, "more than");
+    CHECK_CODE(b.k.s, TF_INVALID_ARGUMENT, "older than its caller");
     mr_session_add_simulated_device(
         NULL, &(mr_simulated_device){.struct_size = sizeof(mr_simulated_device), .type = "A"}, b.k.s);
     CHECK_CODE(b.k.s, TF_INVALID_ARGUMENT, "options");

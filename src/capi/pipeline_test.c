@@ -389,7 +389,7 @@ MR_TEST(pipeline_that_cannot_be_is_refused)
     int calls = 0;
     refuse((mr_pipeline_options){sizeof(mr_pipeline_options), 1, here, 2, MR_PIPELINE_1F1B, NULL, NULL}, "function");
     refuse((mr_pipeline_options){sizeof(mr_pipeline_options), 0, here, 2, MR_PIPELINE_1F1B, client_stage, &calls},
-           "0 stages");
+           "num_stages 0");
     refuse((mr_pipeline_options){sizeof(mr_pipeline_options), 1, here, 0, MR_PIPELINE_1F1B, client_stage, &calls},
            "0 micro-batches");
     refuse((mr_pipeline_options){sizeof(mr_pipeline_options), 1, here, 2, (mr_pipeline_kind)9, client_stage, &calls},

@@ -470,7 +470,7 @@ MR_TEST(embedding_refuses_tables_that_cannot_be)
     refuse(2, 4, &o, "into 3 shards");
     refuse(INT64_MAX, INT64_MAX, NULL, "table");
     o.shards = -1;
-    refuse(9, 4, &o, "-1 shards");
+    refuse(9, 4, &o, "the number of shards -1");
     o = (mr_table_options){sizeof o, .sharding = (mr_sharding)7};
     refuse(9, 4, &o, "unknown split");
     o = (mr_table_options){.struct_size = SIZE_MAX};

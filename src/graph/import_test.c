@@ -104,7 +104,7 @@ MR_TEST(import_refuses_other_cycles)
 {
     check_refused("node { name: 'a' op: 'TestSource' input: '^b' } node { name: 'b' op: "
                   "'TestSource' input: '^a' } " X,
-                  NULL, MR_INVALID_ARGUMENT, "2 nodes in a cycle");
+                  NULL, MR_INVALID_ARGUMENT, "2 nodes are in a cycle");
     check_refused("node { name: 'a' op: 'TestSource' input: '^a' }", NULL, MR_INVALID_ARGUMENT,
                   "1 nodes in a cycle");
 }
@@ -290,7 +290,7 @@ MR_TEST(import_checks_its_maps)
     MR_CHECK_ERR(import(g, X, &(mr_import_options){.maps = &range, .n_maps = 1}, NULL),
                  MR_INVALID_ARGUMENT, "invalid output 1");
     MR_CHECK_ERR(import(g, X, &(mr_import_options){.maps = &null, .n_maps = 1}, NULL),
-                 MR_INVALID_ARGUMENT, "no node");
+                 MR_INVALID_ARGUMENT, "does not refer to a node");
     MR_CHECK_ERR(import(g, X Z, &(mr_import_options){.maps = &type, .n_maps = 1}, NULL),
                  MR_INVALID_ARGUMENT, "was passed int32 from i:0");
     MR_CHECK_INT(g->nodes.n, 2);

@@ -183,7 +183,7 @@ MR_TEST(node_inputs_must_exist)
                   "Connecting to invalid output 1 of source node x which has 1 outputs");
     b = mr_node_begin(g, "TestAdd", "z");
     mr_nb_input(b, MR_NO_OUT);
-    check_refused(g, b, MR_INVALID_ARGUMENT, "nothing");
+    check_refused(g, b, MR_INVALID_ARGUMENT, "is null");
     b = mr_node_begin(g, "TestAdd", "z");
     mr_nb_input(b, mr_o(y, 0));
     check_refused(g, b, MR_INVALID_ARGUMENT, "another graph");

@@ -274,7 +274,7 @@ MR_TEST(sim_reasons_are_of_the_nodes_asked_for)
     MR_CHECK_OK(mr_sim_show_reasons(s, "layer1/MatMul", &out));
     MR_CHECK(mr_sv_starts(mr_str_view(&out), "  layer1/MatMul (MatMul) on cpu"));
     MR_CHECK(strstr(mr_str_z(&out), "it would end at") != NULL);
-    MR_CHECK_ERR(mr_sim_show_reasons(s, "nobody", &out), MR_INVALID_ARGUMENT, "no node 'nobody'");
+    MR_CHECK_ERR(mr_sim_show_reasons(s, "nobody", &out), MR_INVALID_ARGUMENT, "a node 'nobody'");
     for (int i = 0, folded = 0; i < s->def.g->nodes.n && !folded; i++) { /* a node that is needed, and folded away */
         const char *name = s->def.g->nodes.p[i]->name;
         bool runs = false;
@@ -313,7 +313,7 @@ MR_TEST(sim_sweep_of_a_devices_speed_makes_steps_shorter)
     MR_CHECK(strstr(mr_str_z(&out), "\n         8  ") != NULL);
     MR_CHECK_NEAR(plan.devices.p[1].speedup, 8, 0);
     MR_CHECK_ERR(mr_sim_range_parse("speed", &r), MR_INVALID_ARGUMENT, "expected WHAT=FROM..TO");
-    MR_CHECK_ERR(mr_sim_range_parse("x=3..1", &r), MR_INVALID_ARGUMENT, "no range");
+    MR_CHECK_ERR(mr_sim_range_parse("x=3..1", &r), MR_INVALID_ARGUMENT, "not a valid range");
     mr_str_deinit(&out);
     end(s);
 }

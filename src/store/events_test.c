@@ -79,7 +79,7 @@ MR_TEST(event_that_is_none_is_data_loss)
     MR_CHECK_OK(mr_events_write(w, MR_SV("no event")));
     MR_CHECK_OK(mr_events_reader_open(mr_events_writer_path(w), &r));
     MR_CHECK_OK(mr_events_read(r, &e));
-    MR_CHECK_ERR(mr_events_read(r, &e), MR_DATA_LOSS, "a record that is no event");
+    MR_CHECK_ERR(mr_events_read(r, &e), MR_DATA_LOSS, "not an Event message");
     mr_events_reader_close(r);
     mr_events_writer_close(w);
 }

@@ -229,7 +229,7 @@ MR_TEST(pb_packed_fixed_of_odd_length_is_an_error)
     mr_pb_reader p;
     MR_CHECK(!mr_pb_packed(&r, MR_WIRE_FIXED32, &p));
     MR_CHECK(!mr_pb_more(&p));
-    MR_CHECK_ERR(mr_pb_reader_status(&r, "x"), MR_INVALID_ARGUMENT, "no multiple");
+    MR_CHECK_ERR(mr_pb_reader_status(&r, "x"), MR_INVALID_ARGUMENT, "not a multiple");
 }
 
 MR_TEST(pb_packed_varint_cut_short_is_an_error)

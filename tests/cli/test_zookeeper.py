@@ -73,7 +73,7 @@ def test_zookeeper_that_is_not_there_is_named_with_the_reason_again_and_again(t)
             line = p.stderr.readline()
             has(line, "warning: ZooKeeper cannot be reached (")
             has(line, why)
-            has(line, "this task can neither find the others nor be found")
+            has(line, "can neither find the other tasks nor be found by them")
         p.terminate()
         check(t.finish(p).code == 0, "it did not end well")
 
@@ -265,7 +265,7 @@ def test_zookeeper_options_that_make_no_sense_are_named(t):
     cases = [(["serve", "--zookeeper", "a b", "--ps", "1", "--job", "ps"], "--zookeeper: 'a b' is not the address of a ZooKeeper"),
              (["serve", "--zookeeper", "", "--ps", "1", "--job", "ps"], "give no addresses: give --zookeeper too"),
              (["serve", "--ps", "1", "--job", "ps"], "give --zookeeper too"),
-             (["serve", "--zookeeper", "a:1", "--ps", "0", "--workers", "0", "--job", "ps"], "from 1 to"),
+             (["serve", "--zookeeper", "a:1", "--ps", "0", "--workers", "0", "--job", "ps"], "1 to 100000 tasks"),
              (["serve", "--zookeeper", "a:1", "--ps", "1", "--ps-hosts", "b:1", "--job", "ps"], "not given otherwise"),
              (["serve", "--zookeeper", "a:1", "--ps", "1", "--job", "ps", "--task", "1"], "there is no task 1 of job 'ps'"),
              (["serve", "--ps-hosts", "zk", "--job", "ps"], "has no address; give one, or set MILLRACE_ZOOKEEPER"),

@@ -246,7 +246,7 @@ class ReduceTest(unittest.TestCase):
             for options in (dict(settle_ms=-1), dict(join_ms=2 ** 62), dict(exchange_ms=2 ** 62)):
                 with self.assertRaises(ValueError):
                     tf.cluster.Training(sgd, Line(task, synchrony="all_reduce").loss, task, synchrony="all_reduce", **options)
-            with self.assertRaisesRegex(ValueError, "not 'sync'"):
+            with self.assertRaisesRegex(ValueError, "got 'sync'"):
                 tf.cluster.Training(sgd, Line(task).loss, task, synchrony="sync", bucket_bytes=100)
 
     def test_without_devices_all_of_it_is_here(self):

@@ -145,7 +145,7 @@ MR_OP(Batch,
         ATTRS("4", "nograd allowed_batch_sizes=[3, 4]: (shape(0)) -> shape(0), [[?, 0, 0]], ?"),
         ATTRS("1", ": ([1, 2]) -> !INVALID_ARGUMENT larger than maximum"),
         ATTRS("4", ": ([1, 2], [1]) -> !INVALID_ARGUMENT equal 0th-dimension size"),
-        ATTRS("4", ": (1) -> !INVALID_ARGUMENT at least rank 1"), ATTRS("0", ": ([1]) -> !INVALID_ARGUMENT max_batch_size 0"),
+        ATTRS("4", ": (1) -> !INVALID_ARGUMENT at least rank 1"), ATTRS("0", ": ([1]) -> !INVALID_ARGUMENT max_batch_size must be positive (got 0)"),
         ATTRS("4", "allowed_batch_sizes=[4, 3]: ([1]) -> !INVALID_ARGUMENT monotonically increasing"),
         ATTRS("4", "allowed_batch_sizes=[2, 3]: ([1]) -> !INVALID_ARGUMENT final entry in allowed_batch_sizes must equal max_batch_size"),
         "num_batch_threads=0 max_batch_size=1 batch_timeout_micros=0 grad_timeout_micros=0: ([1]) -> !INVALID_ARGUMENT "

@@ -202,7 +202,7 @@ static mr_status *parse_dataset(mr_run *r)
         S "sparse_keys=[\"a\"] dense_keys=[\"a\"] sparse_types=[int64] dense_shapes=[[]] output_types=[variant, float] "        \
           "output_shapes=[?, [1]]: s, 1, (float 7) -> !INVALID_ARGUMENT Duplicate key",                                     \
         S "sparse_keys=[\"a\"] dense_keys=[\"b\"] sparse_types=[int64] dense_shapes=[[]] output_types=[float, float] "          \
-          "output_shapes=[?, [1]]: s, 1, (float 7) -> !INVALID_ARGUMENT is of type variant")
+          "output_shapes=[?, [1]]: s, 1, (float 7) -> !INVALID_ARGUMENT has type variant")
 
 MR_OP(ParseExampleDataset, .doc = "Examples taken apart: each element is a batch of them, serialized", PARSE("sloppy: bool = false"));
 MR_OP(ParseExampleDatasetV2, .doc = "Examples taken apart: each element is a batch of them, serialized",

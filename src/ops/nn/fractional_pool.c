@@ -377,7 +377,7 @@ MR_OP(FractionalMaxPool,
         "nograd pooling_ratio=[1, 1.5, 1.4, 1]: fill(3, 2,5,9,1) -> fill(3, 2,3,6,1), shape(4), "
         "shape(7)",
         "pooling_ratio=[1, 1, 2, 1]: shape(0,1,4,1) -> shape(0,1,2,1), [0, 1], [0, 2, 4]",
-        "pooling_ratio=[1, 2, 2, 1]: [[[[1], [2]]]] -> !INVALID_ARGUMENT has nothing left",
+        "pooling_ratio=[1, 2, 2, 1]: [[[[1], [2]]]] -> !INVALID_ARGUMENT leaves no rows",
         "pooling_ratio=[1, 0.5, 2, 1]: [[[[1], [2]]]] -> !INVALID_ARGUMENT cannot be smaller than "
         "1",
         "pooling_ratio=[1, 1, 1, 2]: [[[[1], [2]]]] -> !UNIMPLEMENTED",
@@ -412,7 +412,7 @@ MR_OP(FractionalMaxPoolGrad,
         "overlapping=true: [[[[1], [2], [9], [4]]]], [[[[9], [9]]]], [[[[5], [6]]]], [0, 1], "
         "[0, 2, 4] -> [[[[0], [0], [11], [0]]]]",
         "[[[[1], [7]]]], [[[[7]]]], [[[[5]]]], [0, 1], [0, 3] -> !INVALID_ARGUMENT "
-        "col_pooling_sequence must rise",
+        "col_pooling_sequence must increase",
         "[[[[1], [7]]]], [[[[7]]]], [[[[5]]]], [0, 1, 1], [0, 2] -> !INVALID_ARGUMENT "
         "row_pooling_sequence must be a vector of 2 numbers",
         "[[[[1], [7]]]], [[[[7], [8]]]], [[[[5]]]], [0, 1], [0, 2] -> !INVALID_ARGUMENT"));
@@ -429,7 +429,7 @@ MR_OP(FractionalAvgPoolGrad,
         "overlapping=true: [1, 1, 4, 1], [[[[6], [4]]]], [0, 1], [0, 2, 4] -> "
         "[[[[2], [2], [4], [2]]]]",
         "[1, 1, 4], [[[[4], [6]]]], [0, 1], [0, 2, 4] -> !INVALID_ARGUMENT",
-        "[1, 1, 4, 1], [[[[4], [6]]]], [0, 1], [2, 0, 4] -> !INVALID_ARGUMENT must rise",
+        "[1, 1, 4, 1], [[[[4], [6]]]], [0, 1], [2, 0, 4] -> !INVALID_ARGUMENT must increase",
         "[2, 1, 4, 1], [[[[4], [6]]]], [0, 1], [0, 2, 4] -> !INVALID_ARGUMENT out_backprop"));
 
 #else /* ---- included for float, double, int32 and int64: one window ---- */

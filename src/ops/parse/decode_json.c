@@ -42,7 +42,7 @@ MR_OP(DecodeJSONExample,
         "\"\\n\\x0f\\n\\x0d\\n\\x01a\\x12\\x08\\x12\\x06\\n\\x04\\x00\\x00\\x80\\xff\"",
         "[\"{}\", \"{\\\"features\\\":null}\"] -> [\"\", \"\"]", "shape(0) -> shape(0)",
         "\"\" -> !INVALID_ARGUMENT Error while parsing JSON: Example: bad JSON",
-        "\"{\\\"x\\\":1}\" -> !INVALID_ARGUMENT an Example has no field of that name",
+        "\"{\\\"x\\\":1}\" -> !INVALID_ARGUMENT unknown field, expected 'features'",
         FEATURE("{\\\"bytesList\\\":{\\\"value\\\":[\\\"*\\\"]}}") " -> !INVALID_ARGUMENT bytes that are no "
                                                                   "base64",
         FEATURE("{\\\"floatList\\\":{},\\\"bytesList\\\":{}}") " -> !INVALID_ARGUMENT a feature has two "

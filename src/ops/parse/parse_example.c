@@ -276,7 +276,7 @@ MR_OP(ParseExampleV2,
                         "!INVALID_ARGUMENT Expected ragged_keys to be a vector of 1 keys",
         "num_sparse=1 sparse_types=[int64] Tdense=[int64] dense_shapes=[[]] ragged_value_types=[] "
         "ragged_split_types=[]: [" I_9 "], shape(0), [\"i\"], [\"i\"], shape(0), (int64 0) -> "
-        "!INVALID_ARGUMENT Feature i is asked for twice"));
+        "!INVALID_ARGUMENT Feature i is requested twice"));
 
 #define SINGLE(sparse, dense) sparse " " dense ": "
 #define NO_SPARSE "num_sparse=0 sparse_keys=[] sparse_types=[]"

@@ -152,4 +152,4 @@ MR_OP(RaggedRange,
         "Tsplits=int32 T=int64: 0, 7, 3 -> [0, 3], [0, 3, 6]", "T=double: 0, 1, 0.25 -> [0, 4], [0, 0.25, 0.5, 0.75]",
         "T=bfloat16: 0, 2, 1 -> [0, 2], [0, 1]", "T=int32: shape(0), shape(0), 1 -> [0], shape(0)",
         "T=int32: 0, 1, 0 -> !INVALID_ARGUMENT Requires delta != 0", "T=int32: [0, 1], [1, 2, 3], 1 -> !INVALID_ARGUMENT",
-        "T=float: nan, 1, 1 -> [0, 0], shape(0)", "T=float: 0, inf, 1 -> !INVALID_ARGUMENT can be counted"));
+        "T=float: nan, 1, 1 -> [0, 0], shape(0)", "T=float: 0, inf, 1 -> !INVALID_ARGUMENT too many elements"));

@@ -224,7 +224,7 @@ MR_OP(SparseMatrixMul,
     .kernels  = MR_KERNELS(MR_CPU_ONE(run_mul, FIELDS)),
     .examples = MR_EXAMPLES(
         MATRIX("a", "[3, 4, 5]") ": a, 2 -> shape()", "a = SparseMatrixZeros type=$T: [2, 2, 2]; : a, [[[1]], [[2]]] -> shape()",
-        MATRIX("a", "[3, 4, 5]") ": a, [1, 2] -> !UNIMPLEMENTED multiplied by a scalar",
+        MATRIX("a", "[3, 4, 5]") ": a, [1, 2] -> !UNIMPLEMENTED must be a scalar",
         "a = SparseMatrixZeros type=float: [2, 2]; T=float: a, 2 -> shape()"));
 
 /* ---- products ---- */

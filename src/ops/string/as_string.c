@@ -184,7 +184,7 @@ MR_OP(AsString,
         "T=float shortest=true scientific=true: 1 -> !INVALID_ARGUMENT Cannot select both",
         "T=float fill=\"x\": 1 -> !INVALID_ARGUMENT Fill argument not supported: \"x\"",
         "T=float fill=\"00\": 1 -> !INVALID_ARGUMENT Fill string must be one or fewer",
-        "T=float width=100000000: 1 -> !RESOURCE_EXHAUSTED characters for a number"));
+        "T=float width=100000000: 1 -> !RESOURCE_EXHAUSTED width or precision is 100000000"));
 
 /* ---- reading ---- */
 

@@ -172,7 +172,7 @@ MR_OP(MutableHashTableOfTensorsV2,
     CHANGING("", init_mutable, NAMES SHAPED),
     .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64 value_shape=[2]: -> shape()",
         "key_dtype=string value_dtype=int64 value_shape=[2,2]: -> !INVALID_ARGUMENT must be a vector",
-        "key_dtype=string value_dtype=int64 value_shape=[?]: -> !INVALID_ARGUMENT must be known"));
+        "key_dtype=string value_dtype=int64 value_shape=[?]: -> !INVALID_ARGUMENT must be fully defined"));
 MR_OP(MutableHashTableOfTensors, .doc = "the older form of MutableHashTableOfTensorsV2",
     MAKER("", "Ref(string)", init_mutable, NAMES SHAPED),
     .examples = MR_EXAMPLES("key_dtype=string value_dtype=int64 value_shape=[2]: -> shape(2)"));
