@@ -269,7 +269,7 @@ static figures run(plan p)
     mr_ps_manager_free(j.manager);
     TF_DeleteStatus(status);
     if (j.last.iterations <= WARM) {
-        fprintf(stderr, "the minimum was found too early to be measured\n");
+        fprintf(stderr, "the minimum was found too early for a measurement\n");
         exit(1);
     }
     return compare(&j.first, &j.last);

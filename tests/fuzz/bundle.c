@@ -301,7 +301,7 @@ static void read_tensors(fuzz_run *r, mr_bundle *b)
     mr_allocator_stats stats;
     mr_allocator_get_stats(budget, &stats);
     if (stats.in_use)
-        fuzz_fail("bundle: %lld bytes of tensors are lost", (long long)stats.in_use);
+        fuzz_fail("bundle: %lld bytes of tensors are leaked", (long long)stats.in_use);
     mr_budget_free(budget);
 }
 

@@ -128,13 +128,13 @@ static void read_tensors(fuzz_run *r, mr_v1_reader *v)
         mr_slice s;
         mr_tensor *t = NULL;
         if (!mr_v1_lookup(v, name, &dtype, &shape))
-            fuzz_fail("a tensor that is listed is not there");
+            fuzz_fail("a listed tensor cannot be found");
         any_slice(&r->rng, shape->rank, &s);
         bool whole = fuzz_once_in(&r->rng, 2);
         mr_status *st = mr_v1_read(v, name, whole ? NULL : &s, budget, &t);
         fuzz_say(r, "%.*s: %s", MR_SV_ARG(name), mr_status_message(st));
         if (!st && ((mr_dtype)t->dtype != dtype || t->rank != shape->rank))
-            fuzz_fail("a tensor of another type or rank than listed");
+            fuzz_fail("a tensor does not have the listed type or rank");
         r->counts[TENSORS] += !st;
         mr_tensor_unref(st ? NULL : t);
         mr_status_free(st);

@@ -235,7 +235,7 @@ static mr_status *run_step(life *l, mr_session *s, mr_out fetch, mr_node *target
     if (!st && got && y && got->dtype == MR_FLOAT && got->n == 1)
         *y = *MR_DATA(float, got);
     if (!st && fetch.node && (!got || got->dtype != mr_dtype_base(mr_out_type(fetch))))
-        fuzz_fail("a fetch of %s is missing, or of another type", fetch.node->name);
+        fuzz_fail("the fetched value of %s is missing or has another type", fetch.node->name);
     mr_tensor_unref(got);
     mr_tensor_unref(value);
     return st;
@@ -428,7 +428,7 @@ static bool check_methods(const int64_t *counts, FILE *err)
             continue;
         ok = false;
         if (err)
-            fprintf(err, "fuzz cluster: no mutant of %s was read\n", fuzz_methods[i].name);
+            fprintf(err, "fuzz cluster: no mutant of %s was parsed\n", fuzz_methods[i].name);
     }
     return ok;
 }
@@ -447,7 +447,7 @@ static bool summary(const int64_t *counts, int64_t runs, FILE *out, FILE *err)
     bool ok = runs < 100 ||
               (check_methods(counts, err) && parsed >= MIN_PARSED && accepted >= MIN_ACCEPTED);
     if (!ok && err)
-        fprintf(err, "fuzz cluster: fewer mutants get through than should\n");
+        fprintf(err, "fuzz cluster: too few mutants are accepted\n");
     return ok;
 }
 

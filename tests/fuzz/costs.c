@@ -39,7 +39,7 @@ static void check_costs(const mr_costs *c)
             fuzz_fail("%s takes %g s", def.g->nodes.p[i / 2]->name, seconds[i]);
     for (int i = 0; i < n; i++)
         if (def.g->nodes.p[i]->n_out && mr_costs_bytes(c, (mr_out){def.g->nodes.p[i], 0}) < 0)
-            fuzz_fail("%s has less than no bytes", def.g->nodes.p[i]->name);
+            fuzz_fail("%s has a negative number of bytes", def.g->nodes.p[i]->name);
     mr_free(seconds);
 }
 

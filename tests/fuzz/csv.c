@@ -34,7 +34,7 @@ static void split_again(const mr_csv_fields *f)
         fuzz_fail("%d fields become %d", f->ends.n, again.ends.n);
     for (int i = 0; i < f->ends.n; i++)
         if (!mr_sv_eq(mr_csv_field(f, i), mr_csv_field(&again, i)))
-            fuzz_fail("field %d is another one", i);
+            fuzz_fail("field %d differs after a round trip", i);
     mr_csv_fields_deinit(&again);
     mr_str_deinit(&text);
 }
@@ -53,7 +53,7 @@ static void try_record(fuzz_run *r, mr_sv bytes)
     fuzz_say(r, "%d fields, %s", f.ends.n, mr_status_message(st));
     if (!st) {
         if (f.text.n > bytes.n || (csv.n_cols && f.ends.n > csv.n_cols))
-            fuzz_fail("more fields than there are");
+            fuzz_fail("more fields are returned than the record has");
         split_again(&f);
     }
     r->counts[SPLIT] += !st;

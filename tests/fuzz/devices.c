@@ -46,7 +46,7 @@ static void check(const mr_device_sims *s)
     for (int i = 0; i < s->links.n; i++)
         fuzz_must(mr_device_sims_link(&again, &s->links.p[i]), "a link that was accepted");
     if (again.links.n != s->links.n)
-        fuzz_fail("a link is there twice");
+        fuzz_fail("a link exists twice");
     if (s->devices.n < 4) { /* each list of devices has a thread */
         fuzz_must(mr_device_sims_make(&again, "/job:localhost/replica:0/task:0", NULL, &made), "making what was accepted");
         if (made.n != s->devices.n)
@@ -86,11 +86,11 @@ static void try_attributes(fuzz_run *r, mr_sv bytes)
     mr_status *st = mr_device_attributes_decode(bytes, &d);
     fuzz_say(r, "DeviceAttributes of %zu bytes: %s", bytes.n, mr_status_message(st));
     if (st && d)
-        fuzz_fail("what was refused left a device behind");
+        fuzz_fail("a rejected description left a device behind");
     if (d) {
         r->counts[ATTRIBUTES]++;
         if (!mr_device_name_parse(mr_sv_of(d->name), &name) || !mr_device_name_full(&name) || strcmp(name.type, d->type->name) != 0)
-            fuzz_fail("a device of another task is not called by its name");
+            fuzz_fail("a device of another task does not have its full name");
         if (!(d->speed.flops_per_s > 0) || !(d->speed.bytes_per_s > 0) || !(d->speed.op_s > 0))
             fuzz_fail("a device of another task has no speed");
     }

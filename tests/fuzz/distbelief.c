@@ -108,10 +108,10 @@ static void check_ledger(const mr_blast *b)
         if (p->holding == MR_BLAST_SAFE && (p->lane < 0 || p->lane >= b->n_lanes))
             fuzz_fail("portion %d is in lane %d of %d", i, p->lane, b->n_lanes);
         if (b->running && p->holding == MR_BLAST_GIVEN && p->by[0] < 0 && p->by[1] < 0)
-            fuzz_fail("portion %d is given to nobody", i);
+            fuzz_fail("portion %d is not assigned to any replica", i);
     }
     if (b->running && (n_free != b->n_free || n_safe != b->n_safe))
-        fuzz_fail("%d portions are free and %d safe, not %d and %d", n_free, n_safe, b->n_free, b->n_safe);
+        fuzz_fail("%d portions are free and %d safe, expected %d and %d", n_free, n_safe, b->n_free, b->n_safe);
     for (int i = 0; i < b->replicas.n; i++)
         for (int k = 0; k < i; k++)
             if (b->replicas.p[i].lane >= 0 && b->replicas.p[i].lane == b->replicas.p[k].lane)

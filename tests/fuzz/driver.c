@@ -312,7 +312,7 @@ static void ended(driver *d, child *c, int wstatus)
         failed(d, c, FUZZ_LEAK, run, "memory is lost");
         do_again(d, rest);
     } else if (code == FUZZ_EXIT_DONE && c->work.check_each && !c->work.found) {
-        snprintf(fallback, sizeof(fallback), "memory is lost somewhere up to run %lld",
+        snprintf(fallback, sizeof(fallback), "memory is leaked in a run up to %lld",
                  (long long)run);
         failed(d, c, FUZZ_LEAK, c->work.begin, fallback);
     } else if (code != FUZZ_EXIT_DONE && !(code == 1 && leak_check_broke_down(c))) {
@@ -578,6 +578,6 @@ bool fuzz_shares(const char *target, const char *const *names, const int64_t *co
         ok &= runs < 1000 || share >= 10;
     }
     if (!ok && err)
-        fprintf(err, "fuzz %s: too little is accepted\n", target);
+        fprintf(err, "fuzz %s: too few inputs are accepted\n", target);
     return ok;
 }

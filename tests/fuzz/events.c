@@ -55,7 +55,7 @@ static void check_event(const mr_events_reader *d, const mr_event *e)
     bool inside = e->body.n == 0 || (e->body.p >= all.p && e->body.p + e->body.n <= all.p + all.n);
     if (!inside || (e->kind != MR_EVENT_NONE &&
                     (e->kind < MR_EVENT_FILE_VERSION || e->kind > MR_EVENT_META_GRAPH_DEF)))
-        fuzz_fail("an event of kind %d whose body lies elsewhere", (int)e->kind);
+        fuzz_fail("the body of an event of kind %d is outside of its record", (int)e->kind);
 }
 
 static void try_bytes(fuzz_run *r, mr_sv bytes)

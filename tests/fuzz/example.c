@@ -111,10 +111,10 @@ static void check_sparse(const mr_feature_result *o, int rank)
 {
     const int64_t *shape = MR_DATA(int64_t, o->shape), *index = MR_DATA(int64_t, o->indices);
     if (o->shape->n != rank || o->indices->dims[0] != o->values->n || o->indices->dims[1] != rank)
-        fuzz_fail("a sparse result of odd shapes");
+        fuzz_fail("a sparse result has inconsistent shapes");
     for (int64_t i = 0; i < o->indices->n; i++)
         if (index[i] < 0 || index[i] >= shape[i % rank])
-            fuzz_fail("index %lld lies outside", (long long)index[i]);
+            fuzz_fail("index %lld is out of range", (long long)index[i]);
 }
 
 static int64_t split_at(const mr_tensor *t, int64_t i) { return mr_tensor_int_at(t, i); }
@@ -123,7 +123,7 @@ static void check_splits(const mr_tensor *t, int64_t n)
 {
     for (int64_t i = 1; i < t->n; i++)
         if (split_at(t, i) < split_at(t, i - 1))
-            fuzz_fail("splits go down");
+            fuzz_fail("splits are not ascending");
     if (t->rank == 1 && t->n > 0 && (split_at(t, 0) != 0 || split_at(t, t->n - 1) != n))
         fuzz_fail("splits do not cover the values");
 }
@@ -132,7 +132,7 @@ static void check_results(const wish *w, const mr_feature_result *o, bool batch,
 {
     for (int i = 0; i < w->n; i++) {
         if (!o[i].values || (mr_dtype)o[i].values->dtype != w->features[i].dtype)
-            fuzz_fail("feature %d has no values, or of another type", i);
+            fuzz_fail("feature %d has no values, or values of another type", i);
         if (w->features[i].form == MR_FEATURE_SPARSE)
             check_sparse(&o[i], 1 + batch + lists);
         if (w->features[i].form == MR_FEATURE_RAGGED)

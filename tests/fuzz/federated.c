@@ -45,7 +45,7 @@ static void read_task(fuzz_run *r, mr_sv bytes, const mr_fed_task *sent)
     fuzz_say(r, "a task of %zu bytes: %s", bytes.n, mr_status_message(st));
     r->counts[TASKS_OK] += !st;
     if (!st && sent && (t.ticket != sent->ticket || t.ask.n != sent->ask.n || (t.weights != NULL) != (sent->weights != NULL)))
-        fuzz_fail("a task changed on its way");
+        fuzz_fail("a task differs after a round trip");
     if (!st)
         mr_fed_task_deinit(&t);
     mr_status_free(st);
@@ -235,9 +235,9 @@ static void check_rounds(const mr_fed *f)
         open += f->clients[i].chosen && !f->clients[i].answered;
     }
     if (there != f->n_there || (f->stage != MR_FED_REST && open != f->n_open))
-        fuzz_fail("%d clients are there and %d asked, not %d and %d", there, open, f->n_there, f->n_open);
+        fuzz_fail("%d clients are present and %d are asked, expected %d and %d", there, open, f->n_there, f->n_open);
     if (f->stage != MR_FED_REST && f->n_open == 0)
-        fuzz_fail("a stage that waits for nobody");
+        fuzz_fail("a stage waits although no client is asked");
 }
 
 static void try_rounds(fuzz_run *r)

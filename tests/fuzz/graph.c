@@ -309,7 +309,7 @@ static void check_edges(const mr_graph *g)
         for (int k = 0; n && k < n->n_in + n->n_ctrl; k++) {
             const mr_node *src = k < n->n_in ? n->in[k].node : n->ctrl[k - n->n_in];
             if (src && (src->id >= g->nodes.n || g->nodes.p[src->id] != src))
-                fuzz_fail("an edge comes from a node that is gone; %s of %s", src->name, n->name);
+                fuzz_fail("an edge comes from a removed node; %s of %s", src->name, n->name);
         }
     }
 }
@@ -355,7 +355,7 @@ static void try_bytes(fuzz_run *r, mr_sv bytes)
     mr_status *st = mr_graph_import(g, exact, &o, NULL);
     fuzz_say(r, "import of %zu bytes: %s", bytes.n, mr_status_message(st));
     if (st && g->nodes.n > 0)
-        fuzz_fail("a graph that was refused left %d nodes behind", g->nodes.n);
+        fuzz_fail("a rejected graph left %d nodes behind", g->nodes.n);
     if (!st) {
         r->counts[IMPORTED]++;
         if (fuzz_once_in(&r->rng, 20))

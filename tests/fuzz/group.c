@@ -138,7 +138,7 @@ static bool try_attend(mr_sv bytes)
     if (ok) {
         mr_attend_write(&a, &again);
         if (!mr_sv_eq(mr_str_view(&again), bytes))
-            fuzz_fail("a word is another one when it is written again");
+            fuzz_fail("a message differs after a round trip");
     }
     mr_str_deinit(&again);
     mr_attend_deinit(&a);
@@ -156,7 +156,7 @@ static bool try_news(mr_sv bytes)
         mr_news_write(&n, &again); /* an address may contain a NUL byte; the rest is not written again */
         fuzz_must(mr_news_read(mr_str_view(&again), &m), "news that were just read");
         if (m.kind != n.kind || m.members.n != n.members.n)
-            fuzz_fail("news are others when they are written again");
+            fuzz_fail("news differ after a round trip");
         mr_news_deinit(&m);
     }
     mr_str_deinit(&again);

@@ -127,7 +127,7 @@ static void check(fuzz_run *r, int form, const mr_jpeg_reading *how, const fuzz_
     if (!p->pixels || (p->channels != 1 && p->channels != 3) || (how->channels && p->channels != how->channels))
         fuzz_fail("%lld channels", (long long)p->channels);
     if (how->crop && (p->height != how->crop_height || p->width != how->crop_width))
-        fuzz_fail("a part of another size than was asked for");
+        fuzz_fail("a cropped image does not have the requested size");
     r->counts[form]++;
     for (int64_t i = 0; i < fuzz_picture_samples(p); i++)
         r->counts[N_FORMS] += ((const uint8_t *)p->pixels)[i] > 128; /* no pixel is left unset */

@@ -50,11 +50,11 @@ static bool try_entry(mr_sv bytes)
     mr_str text = {0};
     bool ok = mr_naming_decode(bytes, &e);
     if (!ok && (e.address[0] || e.incarnation))
-        fuzz_fail("what was refused left something behind");
+        fuzz_fail("a rejected input left something behind");
     if (ok) {
         mr_naming_encode(&e, &text);
         if (!mr_sv_eq(mr_str_view(&text), bytes))
-            fuzz_fail("an entry is another one when it is written again");
+            fuzz_fail("an entry differs after a round trip");
         fuzz_must(mr_naming_entry_init(&again, e.address, e.incarnation), "an entry that was just read");
     }
     mr_str_deinit(&text);
@@ -71,7 +71,7 @@ static bool try_spec(mr_sv bytes)
         char *whole = mr_printf("%s%s", s.servers, s.path);
         fuzz_must(mr_naming_spec_parse(whole, &again), "a spec that was just taken apart");
         if (strcmp(s.servers, again.servers) != 0 || strcmp(s.path, again.path) != 0)
-            fuzz_fail("a spec is another one when it is taken apart again");
+            fuzz_fail("a spec differs after a round trip");
         mr_naming_spec_deinit(&again);
         mr_free(whole);
     }
@@ -96,9 +96,9 @@ static bool try_book(mr_sv bytes)
         if (ok && last.address[0] && (e.incarnation != last.incarnation || strcmp(e.address, last.address) != 0)) {
             moves++;
             if (news != MR_BOOK_MOVED)
-                fuzz_fail("a task has moved, and the book does not say so");
+                fuzz_fail("a task has moved, but the book does not report it");
         } else if (news == MR_BOOK_MOVED) {
-            fuzz_fail("the book says that a task has moved");
+            fuzz_fail("the book reports that a task has moved, but it has not");
         }
         if (ok)
             last = e;

@@ -451,7 +451,7 @@ static void run_trial(op_run *x, const fuzz_script *c, mr_dtype key)
         mr_allocator_get_stats(budget, &stats);
     }
     if (stats.in_use)
-        fuzz_fail("%s: %lld bytes of tensors are lost;%s", x->s->def->name, (long long)stats.in_use,
+        fuzz_fail("%s: %lld bytes of tensors are leaked;%s", x->s->def->name, (long long)stats.in_use,
                   mr_str_z(&x->what));
     mr_budget_free(budget);
 }

@@ -7,10 +7,10 @@ static mr_status *make(mr_image_room *room, int64_t frames, int64_t height, int6
 {
     fuzz_picture *p = (fuzz_picture *)room;
     if (p->pixels)
-        fuzz_fail("room was asked for twice");
+        fuzz_fail("pixels were allocated twice");
     if (frames < 1 || height < 1 || width < 1 || channels < 1 || channels > 4 || height >= 1 << 30 || width >= 1 << 30)
-        fuzz_fail("room for %lld frames of %lld x %lld x %lld", (long long)frames, (long long)height, (long long)width,
-                  (long long)channels);
+        fuzz_fail("invalid allocation of %lld frames of %lld x %lld x %lld", (long long)frames, (long long)height,
+                  (long long)width, (long long)channels);
     p->frames = frames, p->height = height, p->width = width, p->channels = channels;
     int64_t n = height * width; /* both are below 2^30 */
     if (n > FUZZ_PICTURE_LIMIT || n * channels > FUZZ_PICTURE_LIMIT / frames)

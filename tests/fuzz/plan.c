@@ -124,7 +124,7 @@ static void check_step(const mr_sim_step *s)
     for (int v = 0; v < s->n_nodes; v++)
         if (!(s->planned.play.start[v] >= s->planned.play.ready_at[v] &&
               s->planned.play.finish[v] <= s->step_s * (1 + 1e-9)))
-            fuzz_fail("%s runs at another time", s->nodes[v]->name);
+            fuzz_fail("%s runs at another time in the second simulation", s->nodes[v]->name);
     double *single = mr_sim_single_steps(s);
     for (int d = 0; d < s->n_devices; d++)
         if (!(s->step_s <= single[d]))
@@ -188,7 +188,7 @@ static void try_plan(fuzz_run *r, mr_sv bytes)
             simulate(r, &p);
         mr_sim_plan_deinit(&p);
     } else if (p.devices.n || p.arena.head) {
-        fuzz_fail("what was refused left something behind");
+        fuzz_fail("a rejected plan left something behind");
     }
     mr_status_free(st);
 }

@@ -164,7 +164,7 @@ static void try_bytes(fuzz_run *r, int form, mr_sv bytes)
     if (!st) {
         r->counts[form]++;
         if (!p.pixels || p.width != mr_png_u32(exact.p + 16) || p.height != mr_png_u32(exact.p + 20))
-            fuzz_fail("an image of another size than its head says");
+            fuzz_fail("an image does not have the size in its header");
     }
     mr_status_free(st);
     fuzz_picture_deinit(&p);
@@ -185,7 +185,7 @@ static void round_trip(fuzz_run *r)
     fuzz_picture_init(&p, image.bits / 8);
     fuzz_must(mr_png_decode(mr_str_view(&file), 0, image.bits, &p.room), "an image that was just written");
     if (p.channels != image.channels || memcmp(p.pixels, pixels.p, pixels.n) != 0)
-        fuzz_fail("an image is another one after it was written and read");
+        fuzz_fail("an image differs after a round trip");
     r->counts[ROUND_TRIP]++;
     fuzz_picture_deinit(&p);
     mr_str_deinit(&pixels);

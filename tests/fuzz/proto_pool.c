@@ -120,7 +120,7 @@ static void try_text(fuzz_run *r, const mr_proto_message *m)
     mr_status *st = mr_proto_from_text(m, exact, &bytes);
     fuzz_say(r, "%s: %s", mr_str_z(&text), mr_status_message(st));
     if (!st && !mr_proto_is_message(m, mr_str_view(&bytes)))
-        fuzz_fail("text became no message");
+        fuzz_fail("accepted text did not become a valid message");
     r->counts[TEXTS] += !st;
     if (fuzz_once_in(&r->rng, 3)) {
         fuzz_damage(&r->rng, &bytes);
@@ -141,7 +141,7 @@ static void look(const mr_proto_pool *p)
     const mr_proto_field *f[2];
     mr_status *st = mr_proto_fields_find(p, MR_SV("p.M"), 2, names, &m, f);
     if (!st)
-        fuzz_fail("a field that is not there was found");
+        fuzz_fail("a field was found that does not exist");
     mr_status_free(st);
     if (m && m->fields.n) {
         (void)mr_proto_compatible(m->fields.p[0], MR_INT32);

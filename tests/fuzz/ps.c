@@ -412,7 +412,7 @@ static void send_mutants(fuzz_run *r, life *l)
     for (int i = 0; i < 3; i++)
         loop->disconnect(peers[i]);
     if (spy.open != 0)
-        fuzz_fail("%d calls have no end", spy.open);
+        fuzz_fail("%d calls did not end", spy.open);
 }
 
 static void collect(fuzz_run *r)

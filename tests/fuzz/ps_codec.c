@@ -70,7 +70,7 @@ static void make_block(fuzz_rng *r, mr_str *out)
     mr_str back = {0};
     fuzz_must(mr_snappy_uncompress(mr_str_view(out), &back), "uncompressing");
     if (!mr_sv_eq(mr_str_view(&back), mr_str_view(&text)))
-        fuzz_fail("Snappy gives back another text");
+        fuzz_fail("the text differs after a round trip through Snappy");
     mr_str_deinit(&back);
     mr_str_deinit(&text);
 }
@@ -89,7 +89,7 @@ static void pack_again(const shape *s, const float *dense)
     fuzz_must(mr_ps_values_unpack(mr_str_view(&out), s->n_rows, s->width, back), "unpacking again");
     for (size_t i = 0; i < s->n_rows * (size_t)s->width; i++)
         if (back[i] != dense[i] && !(isnan(back[i]) && isnan(dense[i])))
-            fuzz_fail("value %zu is another one", i);
+            fuzz_fail("value %zu differs after a round trip", i);
     mr_str_deinit(&out);
 }
 
@@ -131,7 +131,7 @@ static mr_status *take_sketch(mr_sv in)
     mr_count_min_insert(other, (const uint64_t[]){1, 2, 3}, 3);
     fuzz_must(mr_count_min_merge(s, other), "merging");
     if (mr_count_min_get(s, 2) == 0)
-        fuzz_fail("a key that was inserted is not there");
+        fuzz_fail("an inserted key cannot be found");
     mr_count_min_free(s);
     mr_count_min_free(other);
     mr_str_deinit(&out);

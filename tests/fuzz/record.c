@@ -102,7 +102,7 @@ static void read_lines(fuzz_rng *r, mr_stream *s, size_t most)
     for (int i = 0; i < 50 && !st; i++, total += line.n) {
         st = mr_stream_line(s, &line);
         if (!st && line.n > 0 && (memchr(line.p, '\n', line.n) || memchr(line.p, '\r', line.n)))
-            fuzz_fail("a line has an end inside");
+            fuzz_fail("a line contains a newline");
         if (!st && fuzz_once_in(r, 4))
             st = mr_stream_skip(s, fuzz_below(r, 9), &skipped);
     }
@@ -134,7 +134,7 @@ static void read_again(mr_record_reader *d, uint64_t at, const mr_str *first)
     fuzz_must(mr_record_seek(d, at), "a seek");
     fuzz_must(mr_record_read(d, &again), "a record that was there before");
     if (!mr_sv_eq(mr_str_view(&again), mr_str_view(first)) || mr_record_offset(d) != next)
-        fuzz_fail("a record at %llu is another one now", (unsigned long long)at);
+        fuzz_fail("the record at %llu differs when it is read again", (unsigned long long)at);
     mr_str_deinit(&again);
 }
 
@@ -184,7 +184,7 @@ static void round_trip(fuzz_rng *r, mr_compression c)
     for (int i = 0; i < 2; i++) {
         fuzz_must(mr_record_read(d, &got), "a record of ours");
         if (!mr_sv_eq(mr_str_view(&got), mr_str_view(&text)))
-            fuzz_fail("a record of ours is another one");
+            fuzz_fail("a record from our writer differs when it is read");
     }
     mr_record_reader_close(d);
     mr_str_deinit(&text);

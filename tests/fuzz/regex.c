@@ -42,12 +42,12 @@ static void check_matches(const mr_regex *re, mr_sv text, int64_t *found_count)
     fuzz_must(mr_regex_is_full(re, text, &full), "a match");
     *found_count += found;
     if (full && !found)
-        fuzz_fail("what matches the whole is not found");
+        fuzz_fail("a pattern matches the whole text but is not found in it");
     if (found && !lies_in(m[0], text))
-        fuzz_fail("a match lies outside of the text");
+        fuzz_fail("a match is outside of the text");
     for (int i = 1; found && i < 10; i++)
         if (m[i].p && !lies_in(m[i], m[0]))
-            fuzz_fail("group %d lies outside of its match", i);
+            fuzz_fail("group %d is outside of its match", i);
 }
 
 /* The three parts are separated by NULs. */

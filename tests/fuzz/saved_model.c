@@ -82,7 +82,7 @@ static void check_written_again(const mr_saved_model *m)
     for (int i = 0; same && i < m->graphs.n; i++)
         same = mr_sv_eq(graphs[i], back.graphs.p[i].bytes);
     if (!same)
-        fuzz_fail("a model is another one after being written");
+        fuzz_fail("a model differs after a round trip");
     mr_saved_model_deinit(&back);
     mr_str_deinit(&bytes);
     mr_free(graphs);
@@ -108,7 +108,7 @@ static void check_as_text(const mr_str *bytes)
     fuzz_must(mr_writer_commit(w), "a file");
     mr_writer_free(w);
     if (!mr_saved_model_exists(dir))
-        fuzz_fail("a model that was just written is not there");
+        fuzz_fail("a model that was just written cannot be found");
     st = mr_saved_model_read(dir, &back); /* enums by number and the like may not survive a round trip */
     if (!st)
         mr_saved_model_deinit(&back);

@@ -101,7 +101,7 @@ static void check_same(const mr_cluster *a, const mr_cluster *b, const char *how
         same = strcmp(a->tasks.p[i].name, b->tasks.p[i].name) == 0 &&
                strcmp(a->tasks.p[i].address, b->tasks.p[i].address) == 0;
     if (!same)
-        fuzz_fail("a cluster is another one %s", how);
+        fuzz_fail("a cluster differs %s", how);
 }
 
 static void check_sorted(const mr_cluster *c)
@@ -146,7 +146,7 @@ static void again_as_json(const mr_cluster *c)
     fuzz_must(mr_server_def_from_json(mr_str_view(&text), &back), "JSON that was just written");
     check_same(c, &back.cluster, "as JSON");
     if (strcmp(back.job, t->job) != 0 || back.task != t->number)
-        fuzz_fail("a task is another one as JSON");
+        fuzz_fail("a task differs after a round trip through JSON");
     mr_server_def_deinit(&back);
     mr_str_deinit(&text);
 }
@@ -189,7 +189,7 @@ static void try_bytes(fuzz_run *r, form f, mr_sv bytes)
         check(&d.cluster);
         mr_server_def_deinit(&d);
     } else if (d.cluster.tasks.n || d.job) {
-        fuzz_fail("%s: what was refused left something behind", names[f]);
+        fuzz_fail("%s: a rejected input left something behind", names[f]);
     }
     mr_status_free(st);
     mr_free((void *)(uintptr_t)exact.p);

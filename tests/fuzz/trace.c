@@ -99,12 +99,12 @@ static void check_model(const mr_timeline *t)
         ends[i] = INT64_MIN;
         if (t->lanes.p[i].task < 0 || t->lanes.p[i].task >= t->tasks.n || t->lanes.p[i].row < 0 ||
             t->lanes.p[i].row >= t->lanes.n)
-            fuzz_fail("lane %d is of no task, or stands nowhere", i);
+            fuzz_fail("lane %d has no task or no position", i);
     }
     for (int i = 0; i < t->spans.n; i++) {
         const mr_span *s = &t->spans.p[i];
         if (s->start_ns > s->end_ns || s->peer > t->tasks.n || s->step > t->steps.n)
-            fuzz_fail("span %d is odd", i);
+            fuzz_fail("span %d is invalid", i);
         if (s->start_ns < ends[s->lane] && t->spans.n < LANES_BESIDE)
             fuzz_fail("span %d begins before the one before it in its lane ends", i);
         ends[s->lane] = MR_MAX(ends[s->lane], s->end_ns);
@@ -112,7 +112,7 @@ static void check_model(const mr_timeline *t)
     for (int i = 0; i < t->arrows.n; i++)
         if (t->arrows.p[i].from < 0 || t->arrows.p[i].from >= t->spans.n || t->arrows.p[i].to < 0 ||
             t->arrows.p[i].to >= t->spans.n)
-            fuzz_fail("arrow %d leads nowhere", i);
+            fuzz_fail("arrow %d does not connect two spans", i);
     mr_free(ends);
 }
 
@@ -160,7 +160,7 @@ static void check_text(const mr_timeline *t)
                          &out);
     mr_trace_tell(t, 2, &out);
     if (!out.n || out.p[out.n - 1] != '\n')
-        fuzz_fail("a text does not end as a line");
+        fuzz_fail("a text does not end with a newline");
     mr_str_deinit(&out);
 }
 
@@ -177,7 +177,7 @@ static void check_shift(mr_sv bytes)
         fuzz_must(mr_trace_shift(mr_str_view(&back), 123456789000, &again),
                   "stats that were moved");
         if (!mr_sv_eq(mr_str_view(&there), mr_str_view(&again)))
-            fuzz_fail("stats are others after they were moved");
+            fuzz_fail("stats differ after they were shifted forth and back");
     }
     mr_status_free(st);
     mr_str_deinit(&there);

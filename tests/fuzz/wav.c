@@ -74,7 +74,7 @@ static void round_trip(fuzz_run *r)
     for (uint64_t i = 0; same && i < frames * channels; i++)
         same = mr_wav_sample(&w, i) == samples[i];
     if (!same)
-        fuzz_fail("a sound is another one after it was written and read");
+        fuzz_fail("a sound differs after a round trip");
     r->counts[ROUND_TRIP]++;
     mr_str_deinit(&file);
 }

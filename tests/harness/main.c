@@ -515,13 +515,13 @@ static int run_here(const char *name)
         remove_dir(i);
         return 0;
     }
-    fprintf(stderr, "no test is called '%s' (--list shows all)\n", name);
+    fprintf(stderr, "no test has the name '%s' (--list shows all)\n", name);
     return 1;
 }
 
 static int help(void)
 {
-    puts("test [part of a name]...   run the tests whose names hold one of the parts (or all)\n"
+    puts("test [part of a name]...   run the tests whose names contain one of the parts (or all)\n"
          "test --list                print the names\n"
          "test --no-fork NAME        run one test in this process, for a debugger\n"
          "MILLRACE_JOBS: tests at a time (default: cores); MILLRACE_SEED: of mr_test_random;\n"

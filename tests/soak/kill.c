@@ -183,7 +183,8 @@ static void look_at_entry(run *r, const entry *e)
         r->ended = 1;
     for (int k = 0; e->step >= 0 && k < r->n_kills; k++)
         if (e->began_ns > r->kills[k].at_ns && e->step < r->kills[k].saved) {
-            fprintf(stderr, "\nstep %lld after kill %d, though the checkpoint of %lld was there\n", e->step, k, r->kills[k].saved);
+            fprintf(stderr, "\nstep %lld after kill %d, although the checkpoint of %lld was complete\n", e->step, k,
+                    r->kills[k].saved);
             r->lost++;
             return;
         }

@@ -308,7 +308,7 @@ static void wait_settled(mr_ps *ps, int want, TF_Status *s)
         if (done && st.servers == want)
             return;
         if (now_ns() > until) {
-            fprintf(stderr, "soak ps: ranges do not settle on %d servers, there are %d\n", want, st.servers);
+            fprintf(stderr, "soak ps: ranges do not settle on %d servers, the view has %d\n", want, st.servers);
             exit(3);
         }
         usleep(3000);
@@ -506,7 +506,7 @@ int main(int argc, char **argv)
             freeze = atoi(argv[i + 1]);
     }
     if (kills < 1 || kills >= MAX_KILLS) {
-        fprintf(stderr, "soak ps: 1 to %d kills\n", MAX_KILLS - 1);
+        fprintf(stderr, "soak ps: --kills must be 1 to %d\n", MAX_KILLS - 1);
         return 2;
     }
     return run(kills, seed, by_clock, freeze);
