@@ -383,7 +383,7 @@ def _path(name):
 
 
 def _has_children(path):
-    """Whether something that is there lies below it."""
+    """Whether an existing module is below it."""
     below = path + "."
     return any(known.startswith(below) for table in (PRIVATE, _messages()) for known in table) or any(
         known.startswith(below) and _exists(".".join(filter(None, ["millrace", ours]))) for known, ours in MOVED.items())
@@ -443,7 +443,7 @@ class Package(types.ModuleType):
             try:
                 return importlib.import_module(full)
             except ModuleNotFoundError as e:
-                if e.name != full:  # it is there, but something that it needs is not
+                if e.name != full:  # it exists, but a module that it imports does not
                     raise
         raise AttributeError("module '%s' has no attribute '%s'" % (self.__name__, name))
 
@@ -456,7 +456,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return _plan(_path(name)) if name.startswith(ROOT + ".") else None
 
     def missing(self, name):
-        """When there is no plan: whether that is an error here already."""
+        """Without a plan: whether that is already an error here."""
         if name.startswith(ROOT + "."):
             raise ModuleNotFoundError("No module named '%s': millrace does not have this module" % name, name=name)
 

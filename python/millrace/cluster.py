@@ -191,7 +191,7 @@ class Training(Closing):
 
     @property
     def generation(self):
-        """How often the group of all_reduce was formed, so that a change tells of a loss or a return; else None."""
+        """How often the group of all_reduce was formed, so that a change shows a loss or a return; None without all_reduce."""
         group = self._core.group
         return group[1] if group else None
 

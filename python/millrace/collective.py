@@ -48,7 +48,7 @@ class Group(Closing):
 
     @property
     def generation(self):
-        """Rises whenever the group is formed anew; 1 at first."""
+        """Increases whenever the group is formed again; starts at 1."""
         return self._core.generation
 
     def all_reduce(self, array, how="sum", in_order=False):
@@ -76,7 +76,7 @@ class Group(Closing):
         self._core.barrier()
 
     def reform(self):
-        """Forms the group anew, with who is left and who waits; ranks change."""
+        """Forms the group again, from the remaining and the waiting members; ranks change."""
         self._core.reform()
 
     def waiting(self):

@@ -22,7 +22,7 @@ def _when(date):
 
 
 def deprecated(date, instructions, warn_once=True):
-    """The function tells that it will be gone."""
+    """Marks a function as deprecated."""
     def decorate(f):
         @functools.wraps(f)
         def told(*args, **kwargs):
@@ -35,7 +35,7 @@ def deprecated(date, instructions, warn_once=True):
 
 
 def deprecated_args(date, instructions, *deprecated_arg_names_or_tuples, **kwargs):
-    """The function tells it when one of these arguments is given."""
+    """Marks arguments of a function as deprecated."""
     names = [n[0] if isinstance(n, (tuple, list)) else n for n in deprecated_arg_names_or_tuples]
 
     def decorate(f):
@@ -86,7 +86,7 @@ def deprecated_alias(deprecated_name, name, func_or_class, warn_once=True):
 
 
 class silence:  # noqa: N801 -- TensorFlow's name
-    """`with silence():` nothing is told."""
+    """`with silence():` suppresses deprecation warnings."""
 
     def __enter__(self):
         global _PRINT_DEPRECATION_WARNINGS
@@ -98,7 +98,7 @@ class silence:  # noqa: N801 -- TensorFlow's name
 
 
 def tf_export(*unused_names, **unused):
-    """The names a function is known by are no business of the function here."""
+    """Does nothing: export names of functions are ignored."""
     return lambda f: f
 
 

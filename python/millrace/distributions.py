@@ -54,7 +54,7 @@ class Distribution:
                                doc="Whether a statistic that is not defined is NaN instead of an error.")
 
     def _own_name(self):
-        """Without the scopes around it, so that a copy gets a scope of its own."""
+        """The name without the enclosing scopes, so that a copy gets its own scope."""
         return self._name.rstrip("/").rpartition("/")[2]
 
     # ---- what subclasses say ----

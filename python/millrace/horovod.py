@@ -37,7 +37,7 @@ _JOBS = ("chief", "worker")
 
 
 class _World:
-    """Who takes part, and the task of this process."""
+    """The members of the group, and the task of this process."""
 
     def __init__(self):
         config = json.loads(os.environ.get("TF_CONFIG") or "{}")
@@ -240,7 +240,7 @@ def allreduce(tensor, average=None, device_dense="", device_sparse="", compressi
 
 
 def _all_rows(values, indices, op, name):
-    """The rows that all processes have, which may be of another number in each of them: it is told once for values and indices."""
+    """Gathers the rows of all processes. Their numbers may differ and are exchanged once for values and indices."""
     unique, key = _instance("HorovodAllreduce", name, values)
     with ops.name_scope(unique):
         counts = _counts(indices, unique)

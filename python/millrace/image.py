@@ -206,7 +206,7 @@ def _middle(size, fraction):
 
 
 def pad_to_bounding_box(image, offset_height, offset_width, target_height, target_width):
-    """Zeros around it, so that it lies at the offset in an image of the target size."""
+    """Pads the image with zeros, so that it is at the offset in an image of the target size."""
     with ops.name_scope(None, "pad_to_bounding_box", [image]):
         batch, single = _as_batch(image)
         _, height, width, _ = _sizes(batch)
@@ -454,7 +454,7 @@ def _between_integers(image, dtype, cast, scope):
 
 
 def _in_floats(name, image, f):
-    """f of the image as floats, as an image of its own type again."""
+    """Applies f to the image as floats and converts the result back to the image's type."""
     with ops.name_scope(None, name, [image]):
         image = convert.convert_to_tensor(image, name="image")
         wide = image if image.dtype in (dtypes.float16, dtypes.float32) else convert_image_dtype(image, dtypes.float32)

@@ -532,7 +532,7 @@ def sparse_precision_at_k(labels, predictions, k, class_id=None, weights=None, m
 
 
 def _average_precision(labels, best, k):
-    """For each example: the mean of the precisions at the places where a label stands."""
+    """For each example: the mean of the precisions at the positions of labels."""
     if isinstance(labels, SparseTensor):
         dense = raw.sparse_to_dense(labels.indices, labels.dense_shape, labels.values, convert.constant(-1, dtypes.int64))
         number = raw.set_size(labels.indices, labels.values, labels.dense_shape)

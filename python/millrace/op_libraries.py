@@ -1,4 +1,4 @@
-"""Libraries of ops, compiled against the headers that tf.sysconfig tells."""
+"""Libraries of ops, compiled against the headers that tf.sysconfig reports."""
 import hashlib
 import os
 import sys

@@ -18,7 +18,7 @@ __all__ = ["ADAPTIVE", "Client", "EVENTUAL", "Manager", "Server", "Table", "UPDA
 
 #: What a push does to the values.
 UPDATES = ("assign", "add", "sgd", "momentum", "adagrad", "rmsprop", "adam", "ftrl", "proximal", "graph")
-#: Delays of `connect`: nobody waits for anybody, or as the manager chooses.
+#: Delays of `connect`: workers do not wait for each other, or the manager chooses the delay.
 EVENTUAL, ADAPTIVE = -1, -2
 _DOT, _SCALE, _AXPY, _COPY, _FILL, _MULTIPLY, _NORM1 = range(7)
 
@@ -113,7 +113,7 @@ class Table:
 
 
 class Client(Closing):
-    """A worker, or whoever else pushes and pulls.  Options are those of `connect`."""
+    """A worker, or any other client that pushes and pulls.  Options are those of `connect`."""
 
     def __init__(self, manager=None, **options):
         self._core = _millrace.Ps(manager=manager, **options)

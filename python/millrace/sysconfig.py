@@ -10,7 +10,7 @@ __all__ = ["get_include", "get_lib", "get_compile_flags", "get_link_flags"]
 
 
 def _root():
-    """PREFIX, or the folder of the build: the extension lies at share/millrace/python below it."""
+    """PREFIX, or the folder of the build: the extension is at share/millrace/python below it."""
     here = os.path.dirname(os.path.abspath(_millrace.__file__))
     return os.path.dirname(os.path.dirname(os.path.dirname(here)))
 

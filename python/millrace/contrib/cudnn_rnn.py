@@ -24,7 +24,7 @@ CUDNN_INPUT_LINEAR_MODE, CUDNN_INPUT_SKIP_MODE, CUDNN_INPUT_AUTO_MODE = "linear_
 
 
 class CudnnCompatibleLSTMCell(LSTMBlockCell):
-    """An LSTM whose forget gate has no bias of its own."""
+    """An LSTM whose forget gate has no additional bias."""
 
     def __init__(self, num_units, reuse=None):
         super().__init__(num_units, forget_bias=0, cell_clip=None, use_peephole=False, reuse=reuse,

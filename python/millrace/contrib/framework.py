@@ -76,7 +76,7 @@ class VariableDeviceChooser:
             spec["task"] = self._next
             self._next = (self._next + 1) % self._num_tasks
         else:
-            spec["job"] = None  # there are no others: it stays where it is made
+            spec["job"] = None  # there are no other jobs: the variable stays where it is created
         return DeviceSpec(**spec).to_string()
 
 

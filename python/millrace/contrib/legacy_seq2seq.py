@@ -28,7 +28,7 @@ def _extract_argmax_and_embed(embedding, output_projection=None, update_embeddin
 
 
 def _fresh_copy(cell):
-    """A cell like it with variables of its own, also when this one has been used."""
+    """A copy of the cell with its own variables, even if this one has been used."""
     new = copy.deepcopy(cell)
     rest = [new]
     while rest:

@@ -298,7 +298,7 @@ class CoupledInputForgetGateLSTMCell(RNNCell, _LstmState):
         kernel = _in_shards("W", [depth + self.output_size, 3 * n], dtype, self._num_unit_shards)
         bias = vs.get_variable("B", [3 * n], dtype=dtype, initializer=initializers.zeros())
         gates = math.matmul(array.concat([inputs, h_prev], 1), kernel)
-        if not self._layer_norm:  # which has shifts of its own
+        if not self._layer_norm:  # layer normalization has its own shifts
             gates = bias_add(gates, bias)
         j, f, o = (self._norm(g, name) for g, name in zip(array.split(gates, 3, axis=1), ("transform", "forget", "output")))
         forget = math.sigmoid(self._peephole(f + self._forget_bias, "W_F_diag", c_prev))
@@ -422,7 +422,7 @@ Conv1DLSTMCell, Conv2DLSTMCell, Conv3DLSTMCell = _conv_lstm(1), _conv_lstm(2), _
 # ---- wrappers with variables of their own ----
 
 class _OnCell(RNNCell):
-    """A cell with variables of its own around another one, whose state it has."""
+    """A cell with its own variables around another one, whose state it uses."""
 
     def __init__(self, cell, reuse):
         super().__init__(_reuse=reuse)

@@ -44,7 +44,7 @@ class Iterator:
 
     @property
     def initializer(self):
-        """The operation that begins the iteration anew."""
+        """The operation that restarts the iteration."""
         if self._initializer is None:
             raise ValueError("Iterator does not have an initializer.")
         return self._initializer
@@ -77,7 +77,7 @@ class Iterator:
         return structure.decode(self.element_spec, flat)
 
     def string_handle(self, name=None):
-        """A string that stands for the iterator, to be fed where from_string_handle is used."""
+        """A string that identifies the iterator; feed it where from_string_handle is used."""
         if name is None:
             return self._string_handle
         return call("IteratorToStringHandle", name, resource_handle=self._iterator_resource)
@@ -105,7 +105,7 @@ def initializable(dataset, shared_name=None):
 # ---- one shot ----
 
 def one_shot(dataset):
-    """The dataset is made anew by a function, when the iterator is first used; the function takes nothing from outside."""
+    """A function creates the dataset when the iterator is first used; the function must not capture anything."""
     if dataset._graph is not ops.get_default_graph():
         logging.warning("The dataset was created in another graph than the default one, in which the iterator is expected. "
                         "Please ensure that all datasets in the pipeline are created in the same graph as the iterator.")

@@ -268,7 +268,7 @@ def legacy_shapes(specs):
 
 
 def legacy_classes(specs):
-    """As in TensorFlow 1.x, a kind of value without a legacy class stands for itself."""
+    """As in TensorFlow 1.x, a kind of value without a legacy class is its own class."""
     from .dataset import Dataset
     return map_leaves(lambda s: Dataset if isinstance(s, DatasetSpec) else s if _is_other(s) else s.value_type, specs)
 

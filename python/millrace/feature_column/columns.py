@@ -130,7 +130,7 @@ class BucketizedColumn(DenseColumn, CategoricalColumn, collections.namedtuple("B
         return array.one_hot(features.get(self), len(self.boundaries) + 1, 1.0, 0.0)
 
     def sparse_tensors(self, features):
-        """Returns the buckets as ids; each element of the source has buckets of its own."""
+        """Returns the buckets as ids; each element of the source has its own buckets."""
         buckets = features.get(self)
         n, size = array.shape(buckets)[0], self.source_column.shape[0]
         rows = array.reshape(array.tile(array.expand_dims(math.range(n), 1), [1, size]), [-1])
@@ -306,7 +306,7 @@ class IndicatorColumn(DenseColumn, collections.namedtuple("IndicatorColumn", "ca
         number = self.categorical_column.num_buckets
         if weights is not None:
             merged = sparse_ops.sparse_merge(ids, weights, number)
-            merged = sparse_ops.sparse_retain(merged, math.greater_equal(merged.indices[:, -1], 0))  # -1 is no category
+            merged = sparse_ops.sparse_retain(merged, math.greater_equal(merged.indices[:, -1], 0))  # -1 is not a category
             return sparse_ops.sparse_tensor_to_dense(merged, validate_indices=False)
         dense = sparse_ops.sparse_tensor_to_dense(ids, -1)
         hot = array.one_hot(dense, number, 1.0, 0.0)

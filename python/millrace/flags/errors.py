@@ -18,7 +18,7 @@ class FlagNameConflictsWithMethodError(Error):
 
 
 class IllegalFlagValueError(Error):
-    """The text of the command line is no value of the flag, or a validator refuses it."""
+    """The text on the command line is not a valid value of the flag, or a validator rejects it."""
 
 
 class ValidationError(Error):
@@ -30,7 +30,7 @@ class UnparsedFlagAccessError(Error):
 
 
 class UnrecognizedFlagError(Error):
-    """The command line has a flag that nobody defined."""
+    """The command line has an undefined flag."""
 
     def __init__(self, flagname, flagvalue="", suggestions=None):
         self.flagname, self.flagvalue = flagname, flagvalue

@@ -118,7 +118,7 @@ class FlagValues:
         return [argv[0]] + rest
 
     def _without_undefok(self, words):
-        """--undefok=a,b names flags that may be given though nobody defines them."""
+        """--undefok=a,b names flags that may be given although they are not defined."""
         self._undefined_ok, out, words = set(), [], iter(words)
         for word in words:
             if word == "--":

@@ -192,7 +192,7 @@ def as_dtype(type_value):
         return _BY_PYTHON[type_value]
     try:
         t = np.dtype(type_value) if type_value is not None else None
-    except (TypeError, ValueError, SyntaxError):  # a text that begins like a type of numpy has errors of its own
+    except (TypeError, ValueError, SyntaxError):  # numpy raises various errors for a text that begins like one of its types
         t = None
     if t is not None:
         if t.kind in "SUO":

@@ -27,7 +27,7 @@ class FunctionGraph(ops.Graph):
         self._gradient_override = outer._gradient_override
         self._scoped = outer._scoped  # variables, their scopes and what else belongs to the program, not to this graph
         self._collections = {key: list(members) for key, members in outer._collections.items()}
-        self.inputs, self.captures = [], {}  # tensor outside -> the argument that stands for it
+        self.inputs, self.captures = [], {}  # outside tensor -> the argument that replaces it
 
     outer_graph = property(lambda self: self._outer)
 

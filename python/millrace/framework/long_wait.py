@@ -29,7 +29,7 @@ class LongWait:
             _core.log_info("%s (%d s)" % (what, now - self._begun))
 
     def sleep(self, seconds, what):
-        """Sleeps, and tells meanwhile."""
+        """Sleeps, and reports long waits."""
         end = time.monotonic() + seconds
         _core.tell_waiting(what)
         while True:

@@ -14,7 +14,7 @@ _VARIABLE_COLLECTIONS = ("variables", "local_variables", "trainable_variables", 
 
 
 def _writers(key):
-    """(message class, to_proto, from_proto) for a collection; Nones when its members are no messages."""
+    """(message class, to_proto, from_proto) for a collection; Nones if its members are not messages."""
     registered = ops._proto_functions.get(key)
     if registered is not None:
         return registered
@@ -216,7 +216,7 @@ def _without_devices(graph_def):
 
 
 def write(message, filename, as_text=False):
-    """A message into a file, through another file so that nobody sees half of it."""
+    """Writes a message to a file atomically, through a temporary file."""
     folder = os.path.dirname(filename)
     if folder:
         os.makedirs(folder, exist_ok=True)

@@ -203,7 +203,7 @@ class Operation(_core.Operation):
         self._control_flow_context = context
 
     def colocation_groups(self):
-        """The groups it stands with: [b"loc:@name"]; its own when none was asked for."""
+        """Its colocation groups: [b"loc:@name"]; its own name if none was requested."""
         try:
             groups = [g for g in self.get_attr("_class") if g.startswith(b"loc:@")]
         except ValueError:
@@ -350,7 +350,7 @@ class Graph(_core.Graph):
         self._kernel_labels = {}
         self._container = ""
         self._seed = None
-        self._seed_used = False  # by an operation without a seed of its own
+        self._seed_used = False  # by an operation without its own seed
         self._finalized = False
         self._written = {}            # the graph as bytes, while it is finalized
         self._unfeedable, self._unfetchable = set(), set()
@@ -371,7 +371,7 @@ class Graph(_core.Graph):
     # ---- names ----
 
     def unique_name(self, name, mark_as_used=True):
-        """A name under the present scope that nobody has."""
+        """A unique name in the current scope."""
         if self._name_stack:
             name = self._name_stack + "/" + name
         with self._lock:
@@ -833,7 +833,7 @@ def _flat(inputs):
 
 
 def _placed_with(value):
-    """The operation that tells where something is: of a variable its own, not a read of it."""
+    """The operation that determines a placement: for a variable its own operation, not a read of it."""
     holder = getattr(value, "handle", value)
     return holder.op if isinstance(getattr(holder, "op", None), Operation) else convert_to_tensor_or_indexed_slices(value).op
 

@@ -29,7 +29,7 @@ os.register_at_fork(after_in_child=_forget_signals)
 
 
 def _watch_signals():
-    """Lets Ctrl-C end a run, unless the program has a wake-up descriptor of its own."""
+    """Lets Ctrl-C end a run, unless the program has set its own wake-up descriptor."""
     global _watched, _wakeup
     if _watched or threading.current_thread() is not threading.main_thread():
         return

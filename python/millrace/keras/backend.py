@@ -106,7 +106,7 @@ def track_variable(v):
 
 
 def clear_session():
-    """Begins anew: another default graph, another session."""
+    """Starts over with a new default graph and a new session."""
     session, _own.session = getattr(_own, "session", None), None
     if session is not None:
         session.close()
@@ -894,7 +894,7 @@ def conv2d_transpose(x, kernel, output_shape, strides=(1, 1), padding="valid", d
 
 
 def depthwise_conv2d(x, depthwise_kernel, strides=(1, 1), padding="valid", data_format=None, dilation_rate=(1, 1)):
-    """Convolves each channel with kernels of its own."""
+    """Convolves each channel with its own kernels."""
     data_format = layer_utils.convert_data_format(data_format or image_data_format(), 4)
     per_dim = lambda v: [1, 1] + list(v) if data_format == "NCHW" else [1] + list(v) + [1]
     return raw.depthwise_conv2d_native(x, depthwise_kernel, strides=per_dim(strides), padding=padding.upper(),
@@ -903,7 +903,7 @@ def depthwise_conv2d(x, depthwise_kernel, strides=(1, 1), padding="valid", data_
 
 def separable_conv2d(x, depthwise_kernel, pointwise_kernel, strides=(1, 1), padding="valid", data_format=None,
                      dilation_rate=(1, 1)):
-    """Convolves each channel with kernels of its own, then mixes the channels with a 1 x 1 convolution."""
+    """Convolves each channel with its own kernels, then mixes the channels with a 1 x 1 convolution."""
     each = depthwise_conv2d(x, depthwise_kernel, strides, padding, data_format, dilation_rate)
     return conv2d(each, pointwise_kernel, data_format=data_format)
 

@@ -405,7 +405,7 @@ def _depends(value, inputs):
 
 
 def _is_of_graph(value):
-    """Whether it belongs to a graph, of which there is no copy: a tensor, a variable, or a list of them."""
+    """Whether it belongs to a graph and cannot be copied: a tensor, a variable, or a list of them."""
     if isinstance(value, (list, tuple)) and value:
         return all(_is_of_graph(v) for v in value)
     return isinstance(value, (ops.Tensor, ops.Operation, variables.Variable, variables.PartitionedVariable))

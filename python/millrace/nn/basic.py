@@ -92,7 +92,7 @@ def _dropout(x, rate, noise_shape, seed, name):
 
 
 def _noise_shape(x, noise_shape):
-    """The shape of the draws; None in it stands for x's dimension."""
+    """The shape of the random values; None in it means x's dimension."""
     if noise_shape is None:
         return array.shape(x)
     if isinstance(noise_shape, ops.Tensor):

@@ -352,7 +352,7 @@ conv3d_backprop_filter_v2 = conv3d_backprop_filter
 # ---- a channel at a time ----
 
 def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None, data_format=None, dilations=None):  # noqa: A002
-    """Convolves each channel with filters of its own: filter [height, width, channels, multiplier]."""
+    """Convolves each channel with its own filters: filter [height, width, channels, multiplier]."""
     rate = deprecated(dilations, "dilations", rate, "rate")
     with ops.name_scope(name, "depthwise", [input, filter]) as name:
         data_format = data_format or "NHWC"
@@ -362,7 +362,7 @@ def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None, data
 
 def depthwise_conv2d_native(input, filter, strides, padding, data_format="NHWC", dilations=[1, 1, 1, 1],  # noqa: A002, B006
                             name=None):
-    """Convolves each channel with filters of its own.
+    """Convolves each channel with its own filters.
 
     Args:
         input: a tensor of images [batch, height, width, channels]
@@ -446,7 +446,7 @@ def with_space_to_batch(input, dilation_rate, padding, op, filter_shape=None, sp
     block = [rate[spatial.index(d)] if d in spatial else 1 for d in range(start, last + 1)]
     base = _paddings_for(input, rate, spatial, padding, filter_shape)
     moved, perm = input, None
-    if start != 1:  # blocks are of the dimensions after the batch: the ones between go behind
+    if start != 1:  # blocks consist of the dimensions after the batch: the dimensions between move to the end
         rank = input.shape.ndims
         perm = [0] + list(range(start, last + 1)) + list(range(1, start)) + list(range(last + 1, rank))
         moved = array.transpose(input, perm)

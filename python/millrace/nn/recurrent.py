@@ -70,7 +70,7 @@ def _checked_lengths(sequence_length):
 
 
 def _kept(over, old, new):
-    """Where `over`, the old value: what is no row of the batch is taken as it comes."""
+    """Selects the old value where `over` is true; scalars and TensorArrays have no rows and take the new value."""
     if hasattr(new, "_with_flow") or new.shape.ndims == 0:
         return new
     with ops.colocate_with(new):

@@ -394,7 +394,7 @@ class MultiRNNCell(RNNCell):
 
 
 class RNNCellWrapper(RNNCell):
-    """A cell that stands for another one."""
+    """A cell that wraps another one."""
 
     def __init__(self, cell):
         super().__init__()
@@ -425,7 +425,7 @@ class RNNCellWrapper(RNNCell):
 
 
 def _default_dropout_state_filter(substate):
-    """The memory of an LSTM is left alone, as is what is no state but a TensorArray."""
+    """Excludes the memory of an LSTM and TensorArrays from dropout."""
     if isinstance(substate, LSTMStateTuple):
         return LSTMStateTuple(c=False, h=True)
     return not hasattr(substate, "_with_flow")

@@ -202,7 +202,7 @@ __all__.append("assert_proper_iterable")
 
 @public
 def verify_tensor_all_finite(t=None, msg=None, name=None, x=None, message=None):
-    """The tensor; its computation fails when it has an infinity or what is no number."""
+    """Returns the tensor; its computation fails if it contains an infinity or NaN."""
     t = t if x is None else x
     with ops.name_scope(name, "VerifyFinite", [t]):
         t = convert.convert_to_tensor(t, name="t")

@@ -30,7 +30,7 @@ def clip_by_norm(t, clip_norm, axes=None, name=None):
         values = convert.convert_to_tensor(t.values if isinstance(t, ops.IndexedSlices) else t, name="t")
         squares = math.reduce_sum(values * values, axes, keepdims=True)
         positive = squares > 0
-        # The root of 0 has no gradient: 1 stands in for it.
+        # The square root of 0 has no gradient: it is replaced by 1.
         safe = array.where(positive, squares, array.ones_like(squares))
         norm = array.where(positive, math.sqrt(safe), squares)
         scaled = values * clip_norm

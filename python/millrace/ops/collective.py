@@ -1,4 +1,4 @@
-"""Collective operations: what the members of a group, each on a device of its own, compute together."""
+"""Collective operations: computations of the members of a group, each on its own device."""
 
 from ..framework import convert, shapes
 from ..framework.op_defs import raw

@@ -199,7 +199,7 @@ class ControlFlowContext:
         return d
 
     def _take_values(self, d, scope):
-        """What a message says that it knows; the operations are told where they are."""
+        """Reads the values of a message, and assigns this context to their operations."""
         named = lambda name: self._graph.get_tensor_by_name(ops.prepend_name_scope(name, scope))
         self._values = {named(name) for name in d.values}
         self._external = {named(outer): named(inner) for outer, inner in d.external_values.items()}
@@ -253,7 +253,7 @@ class Anywhere(ControlFlowContext):
 
 
 class CondContext(ControlFlowContext):
-    """A branch: what is made here runs when the predicate is what the branch stands for."""
+    """A branch: operations created here run if the predicate has the value of the branch."""
 
     def __init__(self, pred, pivot, branch, name="cond_text"):
         super().__init__()

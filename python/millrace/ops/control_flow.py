@@ -143,7 +143,7 @@ def _branch(context, fn, what):
             raise ValueError("%s must have a return value." % what)
         out = []
         for x in nest.flatten(returned):
-            if isinstance(x, ops.Operation):  # the pivot stands for it
+            if isinstance(x, ops.Operation):  # replaced by the pivot
                 out.append(with_dependencies([x], context.pivot))
                 continue
             for t in nest.flatten(_convert(x), expand_composites=True):

@@ -214,7 +214,7 @@ class RandomShuffleQueue(QueueBase):
         seed1, seed2 = random_seed.get_seed(seed)
         if seed1 is None and seed2 is None:
             seed1, seed2 = 0, 0
-        elif seed is None and shared_name is not None:  # the same for all who share it
+        elif seed is None and shared_name is not None:  # the same for all queues that share the name
             seed2 = int(hashlib.md5((str(seed1) + shared_name).encode()).hexdigest()[:8], 16) & 0x7FFFFFFF
         ref = _make("RandomShuffleQueueV2", types, shape_list, shared_name, name, capacity=capacity,
                     min_after_dequeue=min_after_dequeue, seed=seed1, seed2=seed2)

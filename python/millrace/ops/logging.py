@@ -34,7 +34,7 @@ def _is_tensor(x):
 
 
 def _print_template(inputs, sep):
-    """(what stands for a tensor, the text with it, the tensors)"""
+    """Returns (the placeholder of a tensor, the text with it, the tensors)."""
     pieces, tensors = [], []  # a piece is a text, or None for a tensor
 
     def show(v, nested):

@@ -985,7 +985,7 @@ def lbeta(x, name=None):
 # ---- operators ----
 
 def _binary(op_name, f, name):
-    """x OP y and its mirror; what is no tensor becomes one of the tensor's type."""
+    """x OP y and the reflected operator; an operand that is not a tensor is converted to the tensor's type."""
     def forward(x, y):
         if isinstance(y, _sparse_class()):
             return NotImplemented

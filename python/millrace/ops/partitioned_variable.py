@@ -1,4 +1,4 @@
-"""PartitionedVariable: a variable that is kept in parts, each a variable of its own."""
+"""PartitionedVariable: a variable that is stored in parts, each of which is a variable."""
 
 from ..framework import convert, dtypes, ops, shapes
 from ..framework.op_defs import raw

@@ -1,4 +1,4 @@
-"""Resources that are no variables, tables say: which there are, and how they are made ready."""
+"""Resources other than variables, such as tables: lists and initializes them."""
 from ..framework import ops
 from ..framework.convert import constant, convert_to_tensor
 from ..framework.op_defs import raw

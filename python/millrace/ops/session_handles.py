@@ -56,7 +56,7 @@ class TensorHandle:
 
 
 def get_session_handle(data, name=None):
-    """A string that stands for the tensor, which stays in the session; a run returns it as a TensorHandle."""
+    """A string that identifies the tensor, which stays in the session; a run returns it as a TensorHandle."""
     if not isinstance(data, ops.Tensor):
         raise TypeError("`data` must be of type Tensor.")
     with ops.colocate_with(data):
@@ -64,7 +64,7 @@ def get_session_handle(data, name=None):
 
 
 def get_session_tensor(handle, dtype, name=None):
-    """(placeholder of a handle, the tensor that it stands for).  `handle` is an example, for its device."""
+    """Returns (placeholder of a handle, the tensor that it identifies). `handle` is an example; only its device is used."""
     with ops.device(_device_of(handle)):
         holder = array.placeholder(dtypes.string)
         holder.graph._handle_feeders[holder] = dtypes.as_dtype(dtype)

@@ -176,7 +176,7 @@ class TensorArray:
             return op_defs.call("TensorArrayCloseV3", name, handle=self._handle)
 
     def mark_used(self):
-        """For programs that say so; here nobody complains about arrays that are not used."""
+        """For compatibility: unused arrays are never reported here."""
 
     pack, unpack = stack, unstack  # older names
 

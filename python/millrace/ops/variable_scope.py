@@ -497,7 +497,7 @@ def _opened(scope, given):
 def pure_variable_scope(name_or_scope, reuse=None, name_scope=None, **given):
     """A variable scope that does not touch name scopes."""
     if reuse is False:
-        reuse = None  # scopes inherit: there is no way back
+        reuse = None  # scopes inherit reuse; it cannot be switched off again
     store = _scope_store()
     old = store.current_scope
     is_object = isinstance(name_or_scope, VariableScope)
@@ -614,6 +614,6 @@ def variable(initial_value=None, trainable=None, collections=None, validate_shap
                               use_resource=use_resource, synchronization=synchronization, aggregation=aggregation)
 
 
-# What programs call that look behind TensorFlow's interface.
+# Used by programs that call TensorFlow's internal functions.
 _get_default_variable_store, _pure_variable_scope, _PartitionInfo = _variable_store, pure_variable_scope, PartitionInfo
 _VariableStore = VariableStore

@@ -1,4 +1,4 @@
-"""Protocol messages made at run time from what the library tells of them.
+"""Protocol messages created at run time from the library's descriptors.
 
 millrace.protos has their names.
 

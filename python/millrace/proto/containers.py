@@ -228,7 +228,7 @@ MutableSequence.register(RepeatedMessage)
 
 
 class _Map(Container, MutableMapping):
-    """Entries that came as bytes wait in _pending; _items is there once somebody asks for it."""
+    """Entries that were read as bytes are in _pending; _items is created on demand."""
     __slots__ = ("_pending", "_depth")
 
     def __init__(self, field, owner=None, depth=None):

@@ -40,7 +40,7 @@ class EnumWrapper:
         found = None
         try:
             found = self.DESCRIPTOR.values_by_number.get(number)
-        except TypeError:  # a list has no hash, and is no number either
+        except TypeError:  # a list cannot be hashed, and is not a number either
             pass
         if found is None and (isinstance(number, (str, float)) or not hasattr(number, "__index__")):
             raise TypeError("Enum value for %s must be an int, but got %s %r."

@@ -92,7 +92,7 @@ class Field:
     def map_class(self):
         return containers.ScalarMap if self.value.scalar else containers.MessageMap
 
-    # ---- what a FieldDescriptor tells ----
+    # ---- properties of a FieldDescriptor ----
 
     @property
     def type(self):
@@ -153,7 +153,7 @@ class Field:
         return kind(self, owner)
 
     def is_set(self, value):
-        """value: what stands in the dict."""
+        """value: the value in the dict."""
         return not self.is_repeated or len(value) > 0
 
     def merge(self, into, values, value):

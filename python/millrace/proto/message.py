@@ -167,7 +167,7 @@ class Message(installed.Message, metaclass=MessageType):
         return new
 
     def _joined(self):
-        """The bytes that nobody has looked into, or None if somebody has."""
+        """The bytes that have not been parsed yet, or None if they have."""
         with READING:
             if type(self._raw) is list:
                 self._raw = b"".join(self._raw)
@@ -273,7 +273,7 @@ class Message(installed.Message, metaclass=MessageType):
                 ghost._merge_bytes(new._bytes())
 
     def _forget(self, number):
-        """What was given out before stays as it is, but belongs to nobody."""
+        """Objects that were returned before stay unchanged, but are detached from the message."""
         found = self._values.pop(number, None)
         if isinstance(found, (Message, Container)):
             found._owner = None
@@ -537,7 +537,7 @@ def _documentation(descriptor):
 
 
 def make_class(name, lines):
-    """The class of a message, made from what the library tells of it."""
+    """The class of a message, created from the library's descriptor."""
     descriptor = Descriptor(name, lines)
     space = {"__slots__": (), "__doc__": _documentation(descriptor), "DESCRIPTOR": descriptor,
              "__module__": "millrace.protos",

@@ -12,7 +12,7 @@ from . import installed
 
 VARINT, FIXED64, BYTES, GROUP, END_GROUP, FIXED32 = range(6)
 MASK64 = (1 << 64) - 1
-# As in C++: hostile bytes must not overflow the stacks of those who walk a message.
+# As in C++: hostile bytes must not overflow the stack of code that walks a message.
 MOST_LEVELS = 100
 # Longer runs of varints are worth the fixed cost of numpy.
 FEW = 48
@@ -102,7 +102,7 @@ def _skip_value(data, i, n, wire):
 
 
 def check(data):
-    """DecodeError unless data is a row of fields; what lies inside of them is not looked at."""
+    """Raises DecodeError unless data is a sequence of fields; their contents are not checked."""
     i, n = 0, len(data)
     try:
         while i < n:

@@ -19,7 +19,7 @@ _PACKAGES = ("absl", "absl.testing", "google", "google.protobuf")
 
 
 class _Finder(aliases.Finder):
-    """Answers for what nobody else has."""
+    """Finds modules that no other finder has."""
 
     def plan(self, name):
         if name in _OURS:

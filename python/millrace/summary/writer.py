@@ -1,4 +1,4 @@
-"""Event files, as TensorBoard reads them: records of Event messages, the first of which tells the version.
+"""Event files, as TensorBoard reads them: records of Event messages, the first of which has the version.
 
 A thread writes what is put into a queue, so that a training does not wait for the disk; flush() waits until all of it is
 written. Writers that are still open when the program ends are flushed.
@@ -109,7 +109,7 @@ class _CLOSE(_FLUSH):
 
 
 def _write_loop(events, file, flush_secs):
-    """The thread.  An error of the disk is told to who flushes next."""
+    """Runs in the thread. A disk error is raised by the next flush."""
     next_flush, error = time.monotonic() + flush_secs, None
     while True:
         try:
@@ -142,7 +142,7 @@ class SummaryToEventTransformer:
             self.add_meta_graph(_meta_graph(graph_def if graph_def is not None else graph))
 
     def add_summary(self, summary, global_step=None):
-        """A Summary, or one as bytes.  What a plugin is told of a tag is written the first time only."""
+        """A Summary, or one as bytes.  Plugin data of a tag is only written the first time."""
         s = protos.Summary()
         if isinstance(summary, (bytes, bytearray)):
             s.ParseFromString(bytes(summary))

@@ -104,7 +104,7 @@ class _CheckedThread:
     def _run(self):
         try:
             self._target(*self._args, **self._kwargs)
-        except BaseException as e:  # to be told to who joins
+        except BaseException as e:  # raised again by join()
             self._error = e
 
     def start(self):
@@ -151,7 +151,7 @@ class TestCase(unittest.TestCase):
 
     @contextlib.contextmanager
     def session(self, graph=None, config=None, use_gpu=False, force_gpu=False):
-        """A session of its own."""
+        """A separate session."""
         with self._session(graph, config) as s, self._on_device(s, use_gpu, force_gpu):
             yield s
 

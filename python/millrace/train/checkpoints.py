@@ -70,7 +70,7 @@ def update_checkpoint_state(save_dir, model_checkpoint_path, all_model_checkpoin
     if path == as_path(state.model_checkpoint_path):
         raise RuntimeError("Save path '%s' conflicts with path used for checkpoint state. Please use a different save path." %
                            model_checkpoint_path)
-    part = "%s.tmp%d" % (path, os.getpid())  # nobody sees half of it
+    part = "%s.tmp%d" % (path, os.getpid())  # so that the file appears atomically
     with open(part, "w", encoding="utf-8") as f:
         f.write(text_format.MessageToString(state))
     os.replace(part, path)

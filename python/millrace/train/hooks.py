@@ -420,7 +420,7 @@ class FinalOpsHook(SessionRunHook):
 
 
 class FeedFnHook(SessionRunHook):
-    """Feeds what a function gives, anew for each run."""
+    """Feeds the result of a function, which is called for each run."""
 
     def __init__(self, feed_fn):
         self.feed_fn = feed_fn
@@ -432,7 +432,7 @@ class FeedFnHook(SessionRunHook):
 # ---- checkpoints ----
 
 class CheckpointSaverListener:
-    """Is told of each checkpoint that a CheckpointSaverHook writes."""
+    """Is notified of each checkpoint that a CheckpointSaverHook writes."""
 
     def begin(self):
         """Is called once before the session is made."""

@@ -36,7 +36,7 @@ def limit_epochs(tensor, num_epochs=None, name=None):
 
 def input_producer(input_tensor, element_shape=None, num_epochs=None, shuffle=True, seed=None, capacity=32, shared_name=None,
                    summary_name=None, name=None, cancel_op=None):
-    """A queue of the rows of a tensor, shuffled anew each time."""
+    """A queue of the rows of a tensor, shuffled again each time."""
     with ops.name_scope(name, "input_producer", [input_tensor]) as scope:
         t = convert.convert_to_tensor(input_tensor, name="input_tensor")
         element_shape = t.get_shape().with_rank_at_least(1)[1:].merge_with(shapes.as_shape(element_shape))

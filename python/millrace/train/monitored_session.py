@@ -189,7 +189,7 @@ def _manager(scaffold):
 
 
 class _CoordinatedSessionCreator(SessionCreator):
-    """Starts queue runners, tells hooks, and puts the layers around a session."""
+    """Starts queue runners, notifies hooks, and wraps the session."""
 
     def __init__(self, creator, hooks, stop_grace_period_secs):
         self._creator, self._hooks, self._grace = creator, hooks, stop_grace_period_secs
@@ -245,7 +245,7 @@ class _Layer:
 
 
 class _HookedSession(_Layer):
-    """Asks the hooks before a run and tells them after it."""
+    """Calls the hooks before and after a run."""
 
     def __init__(self, sess, hooks):
         super().__init__(sess)
@@ -374,7 +374,7 @@ class _RecoverableSession(_Layer):
         self._sess = None
 
     def should_stop(self):
-        # A lost session is no end.
+        # A lost session does not end the loop.
         return bool(self._sess) and super().should_stop()
 
     def _again(self, f):

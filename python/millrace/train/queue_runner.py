@@ -75,7 +75,7 @@ class QueueRunner:
                     return
         except Exception as e:
             if coord and coord.joined and isinstance(e, errors.CancelledError):
-                pass  # nobody waits any more, and the session was closed meanwhile
+                pass  # the session was closed, and nobody is waiting
             elif coord:
                 coord.request_stop(e)
                 if not isinstance(e, errors.CancelledError):

@@ -34,7 +34,7 @@ class SaveableObject:
 
     @property
     def optional_restore(self):
-        """Whether it is no error if a checkpoint does not have it."""
+        """Whether it may be missing from a checkpoint."""
         return False
 
     @property

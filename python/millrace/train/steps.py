@@ -75,7 +75,7 @@ def write_graph(graph_or_graph_def, logdir, name, as_text=True):
 
 
 def _get_or_create_global_step_read(graph=None):
-    """A read of the step from before what follows; None when there is no step."""
+    """A read of the global step before the following operations; None if there is no global step."""
     graph = graph or ops.get_default_graph()
     kept = graph._scoped.get("global_step_read")
     if kept is not None:

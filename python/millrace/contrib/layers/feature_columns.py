@@ -8,7 +8,7 @@ UNNAMED = "features"  # the name of the only feature, when features are one tens
 
 
 def _only_sum(combiner):
-    """A linear model adds the weights of a column's values; each column cannot have a way of its own."""
+    """Rejects combiners other than sum: a linear model adds the weights of a column's values."""
     if combiner != "sum":
         raise NotImplementedError("tf.contrib.layers: columns with combiner=%r" % combiner)
 

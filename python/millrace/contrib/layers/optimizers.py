@@ -165,7 +165,7 @@ def _multiplied(pairs, multipliers):
 
 def adaptive_clipping_fn(std_factor=2.0, decay=0.95, static_max_norm=None, global_step=None, report_summary=False, epsilon=1e-8,
                          name=None):
-    """Clipping at a norm that lies so many deviations above the usual one."""
+    """Clips at a norm that is that many standard deviations above the usual one."""
     def clipped(pairs):
         gradients, variables = zip(*pairs)
         norm = clip.global_norm(gradients)

@@ -7,7 +7,7 @@ from ...train import LoggingTensorHook, NanTensorHook, StepCounterHook, SummaryS
 
 
 class BaseMonitor(train.SessionRunHook):
-    """A hook that is told the estimator it works for."""
+    """A hook that gets the estimator it works for."""
 
     def set_estimator(self, estimator):
         self._estimator = estimator

@@ -110,7 +110,7 @@ class VocabularyProcessor:
 
     @classmethod
     def restore(cls, filename):
-        """As much to be trusted as whoever wrote the file: it may run what it likes."""
+        """Only use files from trusted sources: loading a file can run arbitrary code."""
         with FileIO(filename, "rb") as f:
             return pickle.loads(f.read())
 
@@ -142,7 +142,7 @@ class ByteProcessor:
 
 
 class CategoricalProcessor:
-    """Rows of categories as rows of numbers; each column has a vocabulary of its own."""
+    """Rows of categories as rows of numbers; each column has its own vocabulary."""
 
     def __init__(self, min_frequency=0, share=False, vocabularies=None):
         self.min_frequency, self.share, self.vocabularies_ = min_frequency, share, vocabularies
@@ -160,7 +160,7 @@ class CategoricalProcessor:
     def fit(self, x, unused_y=None):
         for row in x:
             for v, value in zip(self._vocabularies(len(row)), row):
-                if value == value:  # NaN is no category
+                if value == value:  # NaN is not a category
                     v.add(value)
         if self.min_frequency > 0:
             for v in {id(v): v for v in self.vocabularies_}.values():

@@ -145,7 +145,7 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
     def next_inputs(self, time, outputs, state, sample_ids, name=None):
         with ops.name_scope(name, "ScheduledEmbeddingTrainingHelperNextInputs", [time, outputs, sample_ids]):
             finished, given, state = super().next_inputs(time, outputs, state)
-            # An id of -1 says that the input of training is taken; the row 0 stands in its place.
+            # An id of -1 means that the training input is used; row 0 is looked up instead.
             sampled = self._embedding_fn(math.maximum(sample_ids, 0))
             return finished, array.where(sample_ids >= 0, sampled, given), state
 

@@ -1,2 +1,2 @@
-"""tf.contrib.tensorboard: what plugins of TensorBoard are told."""
+"""tf.contrib.tensorboard: configuration of TensorBoard plugins."""
 from . import plugins  # noqa: F401

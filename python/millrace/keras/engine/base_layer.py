@@ -93,7 +93,7 @@ def _unique(items):
 class Layer(BaseLayer):
     """A layer of Keras.  Its variables are named by the scope of its first call, and are resource variables."""
 
-    _is_metric = False  # metrics are layers, but their totals are nobody's weights
+    _is_metric = False  # metrics are layers, but their totals are not weights of a model
 
     def __init__(self, trainable=True, name=None, dtype=None, dynamic=False, **kwargs):
         shape = _keywords_to_shape(kwargs, self)

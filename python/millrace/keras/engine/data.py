@@ -225,7 +225,7 @@ def _of_tensors(element):
 
 
 def _of_dataset(dataset):
-    """One iterator for as long as it gives something; an epoch that finds it at its end begins it anew."""
+    """Uses one iterator until it is exhausted; an epoch that finds it exhausted restarts it."""
     kept = {}
 
     def batches(first):

@@ -82,7 +82,7 @@ class OpLayer(base_layer.Layer):
 
     @classmethod
     def from_config(cls, config):
-        """The operation is made anew on placeholders, to be repeated by calls."""
+        """Creates the operation again on placeholders, so that calls can repeat it."""
         from ... import protos
         node = protos.NodeDef.FromString(bytes.fromhex(config["node_def"]))
         constants = {int(k): v for k, v in config["constants"].items()}
