@@ -1,4 +1,4 @@
-/* bench/mpi_all_reduce.c -- what bench/all_reduce.c does, with MPI: `mpirun -n PROCESSES mpi_all_reduce MIB...`. */
+/* bench/mpi_all_reduce.c -- the same as bench/all_reduce.c, with MPI: `mpirun -n PROCESSES mpi_all_reduce MIB...`. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -49,7 +49,7 @@ typedef struct addresses {
     int grpc_port, tcp_port;
 } addresses;
 
-/* The request says how much is wanted. */
+/* The request contains the requested size. */
 static void handle(void *arg, mr_net_call *c)
 {
     uint64_t n = 0;

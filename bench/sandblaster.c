@@ -1,9 +1,10 @@
-/* bench/sandblaster.c -- Sandblaster L-BFGS: what replicas bring, what the coordinator sees, what small portions are good for.
+/* bench/sandblaster.c -- Sandblaster L-BFGS: the speedup of replicas, the traffic of the coordinator, the effect of
+ * small portions.
  *
- * A network on digits, two parameter servers and up to four replicas, all in this process but over its sockets.  Most of a
- * portion's time is a sleep, as if a device somewhere computed it, so that four replicas fit on a machine with fewer cores.
- * Runs take turns; medians of TURNS.  What a slow replica costs is told in virtual time, for real sleeps on a loaded machine
- * are as uneven as what would be measured.
+ * A network on digits, two parameter servers and up to four replicas, all in this process but over its sockets. Most of
+ * a portion's time is a sleep, as if a device somewhere computed it, so that four replicas fit on a machine with fewer
+ * cores. Runs take turns; medians of TURNS. The cost of a slow replica is computed in virtual time, because real sleeps
+ * on a loaded machine vary as much as the effect.
  *
  * sandblaster_iteration_*_replicas  an iteration of L-BFGS with a full history and 32 portions; *_speedup: beside one replica's
  * sandblaster_iteration_overhead_*  an iteration with so many parameters in which there is next to nothing to compute: vectors
@@ -44,7 +45,7 @@ static void must(TF_Status *status, const char *what)
 /* ---- in virtual time ---- */
 
 #define MS INT64_C(1000000)
-#define HOP_NS (MS / 5) /* an order, and the word that it is done */
+#define HOP_NS (MS / 5) /* latency of an order, and of its answer */
 #define FLUSH_NS (2 * MS)
 #define TICK_NS (50 * MS)
 
@@ -294,7 +295,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of the figure that stands so far into them. */
+/* The median of the figure at this offset. */
 static double median(figures f[TURNS][RUNS], int which, size_t offset)
 {
     double x[TURNS];

@@ -36,7 +36,7 @@ static void must(bool ok, const char *what)
 /* ---- running things ---- */
 
 typedef struct run_result {
-    char text[1 << 16]; /* the end of what it wrote */
+    char text[1 << 16]; /* the end of its output */
     double cores;       /* CPU time a second, of it and its children */
 } run_result;
 
@@ -83,7 +83,7 @@ static double images_per_s(const char *text)
     return atof(last);
 }
 
-/* The number behind a name that begins a line. */
+/* The number after a name at the start of a line. */
 static double figure(const char *text, const char *name)
 {
     const char *p = strstr(text, name);

@@ -92,7 +92,7 @@ MR_TEST(control_flow_guards_what_leaves_a_loop_on_one_side)
     mr_fb_cond_else(&t.b, &v[1], 1);
     mr_fb_cond_end(&t.b, &t.x[0], &y);
     find(&t, &f);
-    MR_CHECK_INT(mr_cflow_guard(&f, inside.node)->n, 2); /* the side, and that the loop goes on */
+    MR_CHECK_INT(mr_cflow_guard(&f, inside.node)->n, 2); /* the side, and that the loop continues */
     MR_CHECK_INT(mr_cflow_value_guard(&f, v[1])->n, 1);
     MR_CHECK(mr_guard_within(&f, mr_cflow_guard(&f, inside.node),
                              mr_cflow_frame(&f, inside.node)) == f.always);

@@ -9,7 +9,7 @@ struct mr_fb_context {
     mr_fb_context *outer;
     bool is_loop;
     int n;
-    mr_node *pivot;   /* what constants made here hang on */
+    mr_node *pivot;   /* control input of constants created here */
     mr_imap captured; /* outer value -> its name here */
     /* a conditional */
     mr_out pred;
@@ -106,7 +106,7 @@ mr_out mr_fb_emit(mr_fb *b, const char *op, const mr_named_attr *attrs, int n_at
         free = free && mr_node_is(here[i].node, "Enter");
     }
     mr_out o = emit_in(b, b->top, op, attrs, n_attrs, here, n_in);
-    if (free) /* what hangs on invariants alone would start iteration after iteration */
+    if (free) /* nodes that depend only on invariants would run ahead, iteration after iteration */
         mr_node_add_control(o.node, b->top->pivot);
     return o;
 }
@@ -198,7 +198,7 @@ static mr_node *loop_merge(mr_fb *b, mr_fb_context *c, mr_out v)
     mr_nb_input_later(nb, mr_out_type(v));
     MR_CHECK_OK(mr_node_finish(nb, &n));
     own(b, c, (mr_out){n, 0});
-    /* What is known of a variable at first must hold to the end. */
+    /* The shape of a variable known at the start must hold to the end. */
     MR_CHECK_OK(mr_out_refine_shape((mr_out){n, 0}, mr_out_shape(v.node->in[0])));
     return n;
 }

@@ -230,7 +230,7 @@ MR_TEST(gradients_of_a_conditional_in_a_loop_that_is_decided_outside)
     }
 }
 
-/* The same, asked for within the body: the loop ends. */
+/* The same, requested inside the body: the loop ends. */
 MR_TEST(gradients_within_the_body_of_a_conditional_that_is_decided_outside)
 {
     mr_gtrial t;
@@ -368,7 +368,7 @@ MR_TEST(gradients_with_respect_to_the_inside_of_a_loop_are_refused)
     mr_gtrial_deinit(&t);
 }
 
-/* x <- x - 0.1 d/dx (tanh(x) w), four times: the gradient is asked for within the body. */
+/* x <- x - 0.1 d/dx (tanh(x) w), four times: the gradient is requested inside the body. */
 MR_TEST(gradients_within_the_body_of_a_loop)
 {
     mr_gtrial t;

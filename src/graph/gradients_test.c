@@ -264,7 +264,7 @@ MR_TEST(gradients_of_rows_are_dense_unless_asked_otherwise)
     mr_gtrial_deinit(&t);
 }
 
-/* What a walk looks at is what ys depend on; the rest of the graph costs nothing. */
+/* A walk only visits nodes that ys depend on; the rest of the graph costs nothing. */
 MR_TEST(gradients_do_not_look_at_the_rest_of_the_graph)
 {
     mr_gtrial t;

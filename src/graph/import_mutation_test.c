@@ -109,7 +109,7 @@ static void use_functions(const mr_graph *g)
     }
 }
 
-/* What was accepted can be used in every way and is the same after a round trip. */
+/* An accepted graph can be used in every way and is the same after a round trip. */
 static void use(const mr_graph *g)
 {
     mr_graph *copy, *again = mr_graph_new();
@@ -143,7 +143,7 @@ static int try_mutations(mr_sv seed, int n)
         mr_str_append(&s, seed.p, seed.n);
         for (size_t k = below(4) + 1; k > 0; k--)
             damage(&s);
-        mr_str exact = {0}; /* no room behind: reading past the end is seen */
+        mr_str exact = {0}; /* exact allocation: reading past the end is detected */
         exact.p = mr_alloc(s.n + 1);
         memcpy(exact.p, s.p, s.n);
         mr_status *st = mr_graph_import(g, (mr_sv){exact.p, s.n}, &o, NULL);

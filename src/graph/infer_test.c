@@ -216,7 +216,7 @@ MR_TEST(infer_knows_sizes_and_ranks)
 
 static int n_evaluated;
 
-/* Adds floats; stands for a kernel. */
+/* Adds floats; represents a kernel. */
 static mr_status *evaluate(const mr_node *n, mr_tensor *const *in, mr_tensor **out)
 {
     n_evaluated++;

@@ -4,7 +4,7 @@
 #include "graph/scope.h"
 #include "tests/harness/test.h"
 
-/* Beside the ops of interpreter_fixture.h; their values are what matters, so they have no shapes. */
+/* In addition to the ops of interpreter_fixture.h; only their values matter, so they have no shapes. */
 static const mr_op more[] = {
     {.name = "FloorDiv", .sig = "x: T, y: T -> z: T", .attrs = "T: type"},
     {.name = "FloorMod", .sig = "x: T, y: T -> z: T", .attrs = "T: type"},

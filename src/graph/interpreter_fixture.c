@@ -29,7 +29,7 @@ struct frame {
     int parent_iter;
     const char *name;
     MR_VEC(iteration) iters;
-    MR_VEC(mr_node *) const_nodes; /* constant Enters that came, with what they brought */
+    MR_VEC(mr_node *) const_nodes; /* constant Enters that arrived, with their values */
     MR_VEC(value *) const_values;
     int entered, n_enters, busy; /* busy: queued nodes and open child frames */
     bool done;
@@ -159,7 +159,7 @@ static void run_gather(machine *m, value **in, value **out)
         out[0]->v[i] = in[0]->v[(int)in[1]->v[i]];
 }
 
-/* What the gradient code asks for: x[0] of a vector, or all from 1 on. */
+/* The forms that gradient code needs: x[0] of a vector, or all elements from 1 on. */
 static void run_strided_slice(machine *m, mr_node *n, value **in, value **out)
 {
     if (mr_node_attr(n, "shrink_axis_mask")->i) {

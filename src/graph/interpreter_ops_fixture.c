@@ -125,7 +125,7 @@ static void gather_grad(mr_grad *g)
 
 static void read_grad(mr_grad *g) { mr_dxi(g, 0, mr_dyi(g, 0)); }
 
-/* Append(x, y): one vector behind the other; Part takes a piece.  For shapes that change. */
+/* Append(x, y): concatenates two vectors; Part takes a piece.  For shapes that change. */
 static void append_grad(mr_grad *g)
 {
     mr_out dy = mr_dyi(g, 0), first = mr_shape_of(g, mr_xi(g, 0)),

@@ -117,7 +117,7 @@ out:
 
 /* ---- short forms of shapes and tensors ---- */
 
-/* "[2,?]" behind the opening bracket. */
+/* "[2,?]" after the opening bracket. */
 static mr_status *read_dims(mr_sv *s, mr_shape *out)
 {
     out->rank = 0;

@@ -173,7 +173,7 @@ static void write_loop(writer *w, const mr_line *l, mr_out *r)
             r[i] = v[n++];
 }
 
-/* A function whose body is a program of its own; its name is in the graph's arena. */
+/* A function whose body is a separate program; its name is in the graph's arena. */
 static const char *add_function(writer *w, const mr_program_block *body)
 {
     mr_graph *outer = w->b->s.graph, *g = mr_graph_new();

@@ -137,7 +137,7 @@ mr_status *mr_op_check_all(void)
 /* CamelCase, perhaps in namespaces (A>B); a leading '_' marks ops of the runtime itself. */
 static bool op_name_valid(const char *name)
 {
-    bool start = true; /* of the name, or of a part behind '>' */
+    bool start = true; /* of the name, or of a part after '>' */
     if (!name || !name[0])
         return false;
     for (const char *p = name + (name[0] == '_'); *p || start; p++) {

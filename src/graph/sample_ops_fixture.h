@@ -5,7 +5,7 @@
 #include "graph/graph.h"
 #include "tests/harness/test.h"
 
-/* Registers them, once a process. */
+/* Registers them, once per process. */
 void mr_sample_ops(void);
 
 /* A graph for a test that adds nodes in a line or two and fails the test when that fails. */

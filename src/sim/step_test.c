@@ -1,4 +1,4 @@
-/* sim/step_test.c -- built-in networks placed, cut and simulated; what their work is, counted by hand. */
+/* sim/step_test.c -- built-in networks placed, partitioned and simulated; their work, counted by hand. */
 #include "sim/step.h"
 
 #include <math.h>
@@ -154,7 +154,7 @@ static void check_devices(const mr_sim_step *s)
 {
     for (int d = 0; d < s->n_devices; d++)
         MR_CHECK(s->busy_s[d] <= s->step_s * (1 + 1e-9)); /* one node at a time */
-    for (int v = 0; v < s->n_nodes; v++) /* what runs stands where it was placed */
+    for (int v = 0; v < s->n_nodes; v++) /* nodes run where they were placed */
         for (int i = 0; i < s->def.g->nodes.n; i++)
             if (strcmp(s->nodes[v]->name, s->def.g->nodes.p[i]->name) == 0)
                 MR_CHECK_STR(s->placed.device[i], s->devices[s->device[v]]->name);
@@ -235,7 +235,7 @@ MR_TEST(sim_step_uses_measured_costs)
 MR_TEST(sim_step_on_a_shared_machine_lies_between_one_device_and_two)
 {
     mr_sim_step *s = simulate("{\"graph\": {\"model\": \"inception\", \"batch\": 4}, \"devices\": [{}, {}]}");
-    MR_CHECK_NEAR(mr_sim_step_shared(s, 1), s->step_s, 0.05 * s->step_s); /* links are no queues there */
+    MR_CHECK_NEAR(mr_sim_step_shared(s, 1), s->step_s, 0.05 * s->step_s); /* links have no queues there */
     double twice = mr_sim_step_shared(s, 2), work = s->busy_s[0] + s->busy_s[1];
     MR_CHECK(twice > s->step_s && twice >= work * (1 - 1e-9));
     MR_CHECK(mr_sim_step_shared(s, 1.3) < twice);

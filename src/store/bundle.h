@@ -17,7 +17,7 @@ mr_status *mr_bundle_add(mr_bundle_writer *w, mr_sv name, const mr_tensor *t);
 mr_status *mr_bundle_add_slice(mr_bundle_writer *w, mr_sv name, const mr_shape *full, const mr_slice *slice,
                                const mr_tensor *t);
 mr_status *mr_bundle_finish(mr_bundle_writer *w);
-void mr_bundle_writer_free(mr_bundle_writer *w); /* unfinished: nothing is left behind */
+void mr_bundle_writer_free(mr_bundle_writer *w); /* if unfinished, leaves no files behind */
 
 /* Makes one bundle of several; the parts' data files are renamed, their indexes removed. */
 mr_status *mr_bundle_merge(const char *const *prefixes, int n, const char *prefix);

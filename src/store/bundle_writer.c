@@ -150,7 +150,7 @@ mr_status *mr_bundle_add(mr_bundle_writer *w, mr_sv name, const mr_tensor *t)
     return add_stored(w, name, t);
 }
 
-/* The entry that stands for all slices of a tensor; the first slice creates it, later ones must agree with it. */
+/* The entry for all slices of a tensor; the first slice creates it, later ones must agree with it. */
 static mr_status *sliced_entry(mr_bundle_writer *w, mr_sv name, const mr_shape *full, mr_dtype dtype, pending **out)
 {
     pending *p = mr_map_get(&w->by_key, name);
@@ -169,7 +169,7 @@ static mr_status *sliced_entry(mr_bundle_writer *w, mr_sv name, const mr_shape *
     return NULL;
 }
 
-/* A slice is stored as a tensor of its own, under the key mr_slice_key; the tensor's entry lists the slices. */
+/* A slice is stored as a separate tensor, under the key mr_slice_key; the tensor's entry lists the slices. */
 mr_status *mr_bundle_add_slice(mr_bundle_writer *w, mr_sv name, const mr_shape *full, const mr_slice *slice,
                                const mr_tensor *t)
 {
@@ -202,7 +202,7 @@ static int by_key(const void *a, const void *b)
     return mr_bytes_compare((mr_sv){x->key, x->key_n}, (mr_sv){y->key, y->key_n});
 }
 
-/* Sorts the entries by key, as a table needs them, and writes them behind the header, whose key is empty. */
+/* Sorts the entries by key, as a table needs them, and writes them after the header, whose key is empty. */
 static mr_status *write_entries(mr_table_writer *table, const mr_bundle_header *h, pending **entries, int n)
 {
     mr_str header = {0};

@@ -232,7 +232,7 @@ void mr_lmdb_close(mr_lmdb *l)
 
 /* ---- records ---- */
 
-/* A value that begins behind the head of an overflow page and continues on the pages after it. */
+/* A value that begins after the head of an overflow page and continues on the pages after it. */
 static mr_status *read_big(mr_lmdb *l, const entry *e, mr_sv *value)
 {
     uint64_t page = get_uint((const uint8_t *)e->data.p, 8), n = e->said;
@@ -282,8 +282,8 @@ static mr_status *next_value(mr_lmdb *l, mr_sv *value, bool *found)
     return NULL;
 }
 
-/* First the remaining duplicates of the current key, then the next key.  After an error the next call continues behind
- * the part that was damaged. */
+/* First the remaining duplicates of the current key, then the next key. After an error the next call continues after
+ * the damaged part. */
 mr_status *mr_lmdb_next(mr_lmdb *l, mr_sv *key, mr_sv *value, bool *at_end)
 {
     bool found;

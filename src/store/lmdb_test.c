@@ -99,7 +99,7 @@ MR_TEST(lmdb_reads_trees_of_many_pages)
     mr_free(path);
 }
 
-/* An error, never the end of the data: that is what OUT_OF_RANGE means to a dataset. */
+/* An error, never the end of the data: to a dataset, OUT_OF_RANGE means the end. */
 MR_TEST(lmdb_refuses_a_file_that_shrinks)
 {
     mr_lmdb_writer w;

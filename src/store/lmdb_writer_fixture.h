@@ -17,7 +17,7 @@ void mr_lmdb_writer_open(mr_lmdb_writer *w, const char *path, int flags);
 void mr_lmdb_put(mr_lmdb_writer *w, mr_sv key, mr_sv value);
 /* A named database of one record beside the others. */
 void mr_lmdb_put_database(mr_lmdb_writer *w, const char *name);
-/* Commits what was put; again: begins another transaction. */
+/* Commits the records; again: begins another transaction. */
 void mr_lmdb_commit(mr_lmdb_writer *w, bool again);
 void mr_lmdb_writer_close(mr_lmdb_writer *w);
 

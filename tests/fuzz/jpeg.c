@@ -86,7 +86,7 @@ static void prepare(void)
 
 /* ---- mutants ---- */
 
-/* A byte of the markers, which lie in front: sizes, factors, tables. */
+/* A byte of the markers, which come first: sizes, factors, tables. */
 static void change_head(fuzz_rng *r, mr_str *s)
 {
     size_t at = 2 + fuzz_below(r, MR_MIN(s->n, 700));

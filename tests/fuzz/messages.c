@@ -103,7 +103,7 @@ int fuzz_method_find(const char *name)
     return -1;
 }
 
-/* ---- what was heard ---- */
+/* ---- recording ---- */
 
 typedef struct heard { /* the newest ones, in a ring */
     mr_str bytes[HEARD];
@@ -250,7 +250,7 @@ static void copied(fuzz_rng *r, fuzz_tree *t, fuzz_item *copy) { (void)r, (void)
 
 static const fuzz_words words = {word, brittle, copied};
 
-/* ---- old things said anew ---- */
+/* ---- recorded messages with current names ---- */
 
 /* A few steps for a whole run, so that calls of different methods meet in one. */
 static uint64_t pick_step(fuzz_rng *r)

@@ -12,7 +12,7 @@
 typedef struct fuzz_method {
     const char *name; /* "/tensorflow.WorkerService/RunGraph" */
     const ProtobufCMessageDescriptor *request, *response;
-    bool has_answers;     /* somebody asks this in a session, and reads the answer */
+    bool has_answers;     /* called within a session, and the answer is read */
     const char *seeds[2]; /* requests in text format, for messages that sessions rarely send */
 } fuzz_method;
 

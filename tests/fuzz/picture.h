@@ -11,7 +11,7 @@ typedef struct fuzz_picture {
     mr_image_room room;
     int sample_bytes;
     int64_t frames, height, width, channels;
-    void *pixels; /* exactly as much as was asked for */
+    void *pixels; /* exactly as much as was requested */
 } fuzz_picture;
 
 void fuzz_picture_init(fuzz_picture *p, int sample_bytes);

@@ -41,7 +41,7 @@ static const char *const methods[] = {MR_PS_MANAGER_SERVICE "Join",
 enum { N_METHODS = MR_COUNT(methods), FIRST_OF_SERVERS = 9 };
 enum { MUTANTS, PARSED, ACCEPTED, CHANGED, REPLIES, OF_METHOD, N_COUNTS = OF_METHOD + 3 * N_METHODS };
 
-/* ---- what was heard ---- */
+/* ---- recorded messages ---- */
 
 typedef struct heard {
     mr_str bodies[HEARD_EACH];
@@ -211,9 +211,9 @@ static void replace(mr_bytes *b, mr_str *with)
     mr_str_deinit(with);
 }
 
-/* ---- a transport on which somebody sits ---- */
+/* ---- a transport with a man in the middle ---- */
 
-typedef struct spied { /* a request of somebody's */
+typedef struct spied { /* a forwarded request */
     mr_net_request r;  /* first */
     mr_net_request *outer;
 } spied;
@@ -271,7 +271,7 @@ static void spy_cancel(mr_net_request *r)
 
 static mr_net spy_net;
 
-/* ---- calls of nobody ---- */
+/* ---- injected calls ---- */
 
 typedef struct injected {
     mr_net_request r; /* first */

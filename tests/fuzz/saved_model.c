@@ -88,7 +88,7 @@ static void check_written_again(const mr_saved_model *m)
     mr_free(graphs);
 }
 
-/* The same model as text, in a folder of its own. */
+/* The same model as text, in a separate folder. */
 static void check_as_text(const mr_str *bytes)
 {
     mr_saved_model back;

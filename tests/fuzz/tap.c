@@ -1,8 +1,8 @@
 /* tests/fuzz/tap.c -- a transport with a man in the middle.
  *
  * A flight is one call in progress: its own request to the loop transport, and the caller's request (none for injected
- * calls). It is in the list from its start until its end is reported; whoever removes it from the list reports the end.
- * So the cutter can end a flight that is being held back in the same way as any other.
+ * calls). It is in the list from its start until its end is reported; the code that removes it from the list reports
+ * the end. So the cutter can end a flight that is being held back in the same way as any other.
  *
  * Locks: one, for the list, the lexicon and the random numbers; never held during calls. */
 #include "tests/fuzz/tap.h"

@@ -367,7 +367,7 @@ static void add_graph_text(mr_sv bytes)
     ProtobufCMessage *m;
     mr_str text = {0};
     mr_status *st = mr_message_unpack(&tensorflow__graph_def__descriptor, bytes, "corpus", &m);
-    if (st) { /* a seed that is no message is one for the graph target */
+    if (st) { /* a seed that is not a message is for the graph target */
         mr_status_free(st);
         return;
     }

@@ -38,7 +38,7 @@ MR_TEST(ps_sim_each_kind_of_fault_alone)
             n_acked += r.n_acked;
             n_faults += r.n_faults;
         }
-        MR_CHECK(n_acked > 0 && (n_faults > 0 || fault < MR_PS_SIM_PARTITION)); /* what befalls messages is not counted */
+        MR_CHECK(n_acked > 0 && (n_faults > 0 || fault < MR_PS_SIM_PARTITION)); /* faults of messages are not counted */
     }
 }
 

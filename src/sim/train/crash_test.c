@@ -78,7 +78,7 @@ MR_TEST(simtrain_a_lost_server_stops_every_mode_and_all_go_on)
     }
 }
 
-/* ---- who notices ---- */
+/* ---- detection ---- */
 
 MR_TEST(simtrain_a_refused_connection_is_noticed_at_once_a_silent_host_after_seven_seconds)
 {
@@ -173,7 +173,7 @@ MR_TEST(simtrain_a_delay_bound_does_not_wait_for_the_dead)
     mr_simtrain_result r = run(&j);
     MR_CHECK_INT(r.applied, 400);
     MR_CHECK_INT(r.max_lead <= 1, 1);
-    MR_CHECK(r.total_s - r.ideal_s < 2); /* three go on alone for 5 s */
+    MR_CHECK(r.total_s - r.ideal_s < 2); /* three continue alone for 5 s */
     mr_simtrain_result_deinit(&r);
 }
 

@@ -76,8 +76,8 @@ static void make_job(made *m, uint64_t seed)
     make_trouble(m);
 }
 
-/* Every gradient that was lost has been made again.  A barrier may complete a step with more or fewer than n: who was
- * waited for at its start has given too, and who is dead has not. */
+/* Every lost gradient has been computed again. A barrier may complete a step with more or fewer gradients than n:
+ * workers expected at its start have pushed too, and dead ones have not. */
 static void check_account(const mr_simtrain_job *j, const mr_simtrain_result *r)
 {
     double lost = 0;

@@ -112,7 +112,7 @@ MR_TEST(simtrain_the_barrier_costs_a_token_for_each_worker)
     mr_simtrain_result_deinit(&r);
 }
 
-/* Three of five contribute; as long as nobody is more than a step late, all give a gradient a step. */
+/* Three of five contribute; as long as no worker is more than one step late, all push one gradient per step. */
 MR_TEST(simtrain_backups_drop_exactly_the_last)
 {
     mr_simtrain_chunk c[4];
@@ -124,7 +124,7 @@ MR_TEST(simtrain_backups_drop_exactly_the_last)
     mr_simtrain_result r = run(&j);
     MR_CHECK_INT(r.applied, 50 * 3);
     MR_CHECK_INT(r.n_workers, 5);
-    MR_CHECK(r.dropped >= 2 * 49 && r.dropped <= 2 * 50); /* those of the last step may be under way */
+    MR_CHECK(r.dropped >= 2 * 49 && r.dropped <= 2 * 50); /* those of the last step may be in flight */
     mr_simtrain_result_deinit(&r);
 }
 
@@ -165,9 +165,9 @@ MR_TEST(backups_adaptive_hide_a_straggler_in_virtual_time)
         double tail_s = i * 0.005;
         mr_simtrain_result alike = run_adaptive(1, tail_s, 100), straggler = run_adaptive(4, tail_s, 100);
         MR_CHECK(straggler.step.median <= 1.15 * alike.step.median);
-        MR_CHECK(straggler.total_s <= 1.15 * alike.total_s); /* with what it takes to see it */
+        MR_CHECK(straggler.total_s <= 1.15 * alike.total_s); /* including the time to detect it */
         MR_CHECK(straggler.applied >= 95 * 7);
-        MR_CHECK(alike.applied >= 98 * 8); /* and nobody is dropped without need */
+        MR_CHECK(alike.applied >= 98 * 8); /* and no worker is dropped needlessly */
         mr_simtrain_result_deinit(&alike);
         mr_simtrain_result_deinit(&straggler);
     }
@@ -264,7 +264,8 @@ MR_TEST(simtrain_waits_at_half_load_are_those_of_a_queue)
     mr_simtrain_result r = run(&j);
     double wait_s = r.step.mean - 0.8 - 0.002;
     MR_CHECK_NEAR(r.ps_busiest, 0.5, 0.02);
-    /* the push follows its fetch at once and finds who came in between: between one and three times M/D/1 */
+    /* the push follows its fetch at once and queues behind messages that arrived in between: between one and three
+     * times M/D/1 */
     MR_CHECK(wait_s > 0.0005 && wait_s < 0.0035);
     mr_simtrain_result_deinit(&r);
 }
