@@ -256,6 +256,7 @@ static void insertion_sort(mr_named_attr *v, int n)
     }
 }
 
+/* Sorts short lists in place; long ones with qsort, made stable by the original index. */
 mr_status *mr_named_attrs_sort(mr_named_attr *v, int *n)
 {
     if (*n <= 32) {

@@ -72,6 +72,7 @@ static size_t count_field(mr_pb_reader r, uint32_t wanted)
     return n;
 }
 
+/* The number of attrs is counted first, so that they are one array in the arena. */
 static mr_status *read_func(const sink *to, mr_pb_reader *r, const mr_func_ref **out)
 {
     mr_pb_reader sub;
@@ -124,6 +125,8 @@ static uint32_t elem_wire(mr_attr_kind k)
     return k == MR_ATTR_FLOAT ? MR_WIRE_FIXED32 : MR_WIRE_VARINT;
 }
 
+/* Counts packed and unpacked values alike. A list with values of two kinds is an error, although protobuf would accept
+ * it. */
 static mr_status *count_list(mr_pb_reader r, mr_attr_kind *kind, size_t *n)
 {
     mr_pb_reader p;
@@ -191,6 +194,7 @@ static void read_number(mr_pb_reader *p, mr_attr_kind kind, void *array, size_t 
         ((int *)array)[i] = mr_pb_int32(p);
 }
 
+/* The second pass reads no more than count_list has counted. */
 static mr_status *read_list(const sink *to, mr_pb_reader *r, mr_attr *out)
 {
     mr_attr_kind kind;
@@ -306,6 +310,7 @@ static mr_status *write_func(const mr_func_ref *f, uint32_t field, mr_pb_writer 
     return st;
 }
 
+/* Numbers are written packed, as protobuf does; an empty list of any kind is an empty message. */
 static mr_status *write_list(const mr_attr *v, mr_pb_writer *w)
 {
     size_t n = (size_t)v->n, mark;

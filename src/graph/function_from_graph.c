@@ -205,6 +205,7 @@ static int64_t edges_before(const mr_node *n)
     return edges;
 }
 
+/* Data inputs first, then control inputs. Every source must be in the body or an input of the function. */
 static mr_status *write_inputs(maker *m, mr_pb_writer *w, const mr_node *n)
 {
     bool found;

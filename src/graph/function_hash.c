@@ -144,6 +144,7 @@ static mr_status *value_hash(mr_sv bytes, int depth, uint64_t *out)
 
 /* ---- nodes ---- */
 
+/* The order of attrs and control inputs does not matter, the order of data inputs does. */
 static mr_status *node_hash(mr_sv bytes, uint64_t *out)
 {
     mr_pb_reader r;
@@ -249,6 +250,7 @@ static uint64_t signature_hash(mr_sv bytes)
     return h;
 }
 
+/* Nodes and results are hashed in the order of their names. */
 mr_status *mr_function_hash(mr_sv function_def, uint64_t *out)
 {
     mr_pb_reader r;

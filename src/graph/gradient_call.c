@@ -257,6 +257,8 @@ static int call_attrs(call *c, const mr_func_ref *funcs, const mr_attr *tin, con
     return k;
 }
 
+/* The call of the gradient takes all inputs of the forward call, then the gradients of the results that have one, and
+ * returns the gradients of the arguments that have one. */
 static void emit_call(call *c)
 {
     mr_grad *g = c->g;
@@ -327,6 +329,8 @@ static bool any_gradient(const call *c)
     return false;
 }
 
+/* A gradient from the library takes precedence. Otherwise all called functions are differentiated and added to the
+ * library. */
 static mr_status *run_call(call *c)
 {
     enum { MAX_BRANCHES = 256 };

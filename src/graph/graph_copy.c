@@ -83,6 +83,7 @@ static void copy_versions(mr_graph *g, const mr_versions *v)
         mr_arena_memdup(&g->arena, v->bad_consumers, (size_t)v->n_bad * sizeof(int));
 }
 
+/* Nodes are copied before edges, because back edges refer to later nodes. */
 mr_status *mr_graph_copy(const mr_graph *g, const bool *keep, mr_graph **out, mr_node ***map)
 {
     mr_status *st = NULL;

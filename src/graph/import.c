@@ -210,6 +210,7 @@ static mr_status *make_unique(importer *im, mr_map *wanted)
     return NULL;
 }
 
+/* Computes the final names: prefixed, and unique if the graph already has nodes. */
 static mr_status *name_nodes(importer *im)
 {
     mr_map wanted = {.borrow_keys = true};
@@ -528,6 +529,7 @@ static mr_status *check_controls(const importer *im)
     return NULL;
 }
 
+/* The order matters: everything that can fail and be undone comes before the library is changed. */
 static mr_status *import_bytes(importer *im, mr_sv bytes, mr_import_results *results)
 {
     MR_TRY(read_graph(im, bytes));

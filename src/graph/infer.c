@@ -275,6 +275,8 @@ static mr_status *shape_of_rank(mr_infer *c, int64_t rank, const mr_pshape **out
     return NULL;
 }
 
+/* An entry of -1 is an unknown dimension; below -1 it is an error. If only the length of the vector is known, so is the
+ * rank. */
 mr_status *mr_infer_shape_value(mr_infer *c, int i, const mr_pshape **out)
 {
     MR_ASSERT(i >= 0 && i < c->n_in);

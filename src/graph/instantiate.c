@@ -218,6 +218,7 @@ static mr_status *find_arg_attrs(const body *b, mr_sv *per_arg)
     return mr_pb_reader_status(&r, "FunctionDef");
 }
 
+/* A list argument becomes one _Arg for each of its values. */
 static mr_status *make_args(body *b)
 {
     const mr_op_def *def = &b->f->def;
@@ -422,6 +423,7 @@ static mr_status *make_nodes(body *b)
 
 /* ---- results ---- An output argument may be a list, which becomes as many _Retval nodes. */
 
+/* A list result becomes one _Retval for each of its values; its length must match the signature. */
 static mr_status *make_rets(body *b)
 {
     const mr_op_def *def = &b->f->def;

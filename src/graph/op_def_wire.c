@@ -18,6 +18,7 @@ static mr_status *read_opt_name(mr_arena *a, mr_pb_reader *r, const char **out)
     return v.n ? mr_wire_name(a, v, out) : NULL;
 }
 
+/* Fields that we do not interpret are kept in `extra`. */
 static mr_status *read_arg(mr_arena *a, mr_pb_reader *r, mr_arg_def *out)
 {
     mr_status *st = NULL;
@@ -72,6 +73,7 @@ static mr_status *set_allowed(const mr_attr *v, mr_attr_def *out)
     return NULL;
 }
 
+/* The allowed values are checked after the whole message has been read, because the type may follow them. */
 static mr_status *read_attr_def(mr_arena *a, mr_pb_reader *r, mr_attr_def *out)
 {
     mr_status *st = NULL;

@@ -96,6 +96,7 @@ static bool read_escape(mr_sv *s, char *out)
     return true;
 }
 
+/* The result is in the arena, without quotes and with its escapes replaced. */
 mr_status *mr_spec_string(mr_sv *s, mr_arena *a, mr_sv *out)
 {
     char quote = mr_spec_peek(s);

@@ -129,6 +129,7 @@ static mr_status *mark_axes(const mr_tensor *axes, int rank, bool *reduced)
     return NULL;
 }
 
+/* If the axes are not known, only keep_dims determines the rank. */
 mr_status *mr_shape_reduction(mr_infer *c)
 {
     MR_ENSURE(c->n_in >= 2 && c->n_out >= 1);

@@ -393,6 +393,7 @@ static void set_defaults(mr_falls_options *o)
     o->seed = o->seed ? o->seed : 1;
 }
 
+/* Runs until the loss is reached, the time is over, or the loss is NaN: then the training has diverged. */
 mr_status *mr_falls_run(const mr_falls_options *o, mr_falls_result *out)
 {
     falls f = {.o = *o, .loss = INFINITY};

@@ -145,6 +145,7 @@ static void find_layers(layers *l)
     }
 }
 
+/* Adds a node's time and parameters to its layer, or to `rest` if it has none. */
 static void add_node(layers *l, int v, layer *rest)
 {
     const mr_sim_step *s = l->s;

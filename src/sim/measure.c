@@ -343,6 +343,7 @@ static mr_status *find_together(measuring *m, double measured_s, double *out)
     return st;
 }
 
+/* Uses only times that were measured on one device with half the batch, and the slowdown of two devices. */
 static mr_status *predict_steps(measuring *m, mr_sim_measures *out)
 {
     mr_sim_step *split;
@@ -364,6 +365,7 @@ static mr_status *predict_steps(measuring *m, mr_sim_measures *out)
     return NULL;
 }
 
+/* All configurations run in turns, one step each per round. */
 static mr_status *measure_plan(measuring *m, const mr_sim_plan *p, int rounds, const char *save, mr_sim_measures *out)
 {
     int at = mr_sim_model_param(p->graph.model, MR_SV("batch"));

@@ -150,6 +150,8 @@ static void request_arrives(mr_sim *s, void *arg)
     mr_sim_serve(s, c);
 }
 
+/* Delivers an answer to the caller, or to the original call if this one is a duplicate. A reply that was lost with its
+ * connection is dropped here. */
 static void reply_arrives(mr_sim *s, void *arg)
 {
     mr_sim_call *c = arg, *to = c->origin ? c->origin : c;
@@ -210,6 +212,7 @@ static void duplicate_call(mr_sim *s, mr_sim_call *c)
     c->twin->origin = c;
 }
 
+/* With the fault of duplication, the request may be sent twice. */
 mr_sim_call *mr_sim_start(mr_sim *s, int from, int to, const mr_sim_message *q, int64_t deadline_ns,
                           bool wait_for_ready, void (*done)(mr_sim *, mr_sim_call *, mr_status *), void *ctx)
 {

@@ -120,6 +120,7 @@ static void refuse_model(reader *r, const char *name)
     mr_str_deinit(&known);
 }
 
+/* Checks the graph after all keys have been read: they may come in any order. */
 static void settle_graph(reader *r, mr_sim_graph_plan *g)
 {
     if (!g->model_name && !g->file)

@@ -129,6 +129,7 @@ static void wake_waiters(mr_sim *s, mr_sim_task *t)
     }
 }
 
+/* Without its state, a restarted server rejects all work except counting, initialisation and reading. */
 void mr_sim_ps_work(mr_sim *s, mr_sim_task *t, mr_sim_worker_run *w, mr_sim_work work, const mr_sim_value *v)
 {
     struct mr_sim_ps *p = t->ps;

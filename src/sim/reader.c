@@ -201,6 +201,7 @@ static void refuse_key(mr_sim_reader *r, const mr_sim_field *fields, mr_sv key)
     mr_str_deinit(&known);
 }
 
+/* Keys may come in any order, but each only once. The path of the reader names the key while its value is read. */
 void mr_sim_read_object(mr_sim_reader *r, const mr_sim_field *fields, void *object,
                         bool (*other)(mr_sim_reader *r, void *object, mr_sv key))
 {

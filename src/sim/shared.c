@@ -106,6 +106,7 @@ static void pass_time(machine *m)
     }
 }
 
+/* An event-driven simulation; between two events all running nodes progress at the same pace. */
 double mr_sim_step_shared(const mr_sim_step *s, double together)
 {
     int n = s->planned.w.n_nodes;

@@ -171,6 +171,7 @@ typedef struct reasons {
     int width; /* of the names of devices */
 } reasons;
 
+/* Prints why a node is on its device, and what each other device would change. */
 static void tell_reason(void *arg, const mr_place_reason *r)
 {
     reasons *t = arg;
@@ -252,6 +253,7 @@ static row *find_row(const mr_sim_step *s, row_vec *rows, mr_sv name)
     return &mr_vec_last(rows);
 }
 
+/* Sums up times and work by layer; the layers come first, in their order, then the rest. */
 static void gather_rows(const mr_sim_step *s, const mr_simtrain_chunk *layers, int n_layers, row_vec *rows)
 {
     for (int i = 0; i < n_layers; i++) /* in their order */

@@ -83,6 +83,7 @@ static mr_run_signature run_signature(const mr_sim_graph_def *d)
                           .targets = d->targets.p, .n_targets = d->targets.n};
 }
 
+/* Places the nodes that the step needs. The devices only serve for planning. */
 static mr_status *place_nodes(mr_sim_step *s)
 {
     const mr_sim_graph_def *d = &s->def;

@@ -75,6 +75,7 @@ static void put_head(const mr_sim_plan *p, const mr_sim_range *r, mr_str *out)
     mr_str_appendz(out, "\n");
 }
 
+/* All points are simulated before the first line is printed, because the bars are relative to the longest step. */
 mr_status *mr_sim_sweep(mr_sim_plan *p, mr_costs *costs, const mr_sim_range *r, mr_str *out)
 {
     double values[MAX_POINTS], longest = 1e-12;

@@ -11,6 +11,7 @@ static void check_left(mr_sim *s, const mr_sim_task *t, int lost, uint64_t incar
                     (long long)((s->now_ns - t->heard_ns[lost]) / MR_SIM_MS));
 }
 
+/* Drops the sessions of masters that left or restarted, and stops the steps that have a part on them. */
 static void handle_member_events(mr_sim *s, mr_sim_task *t, mr_member_events *e)
 {
     for (int i = 0; i < e->n; i++) {

@@ -142,6 +142,8 @@ static void join_training(mr_sim *s, trainer *t)
 
 static void take_message(mr_sim *s, trainer *t, mr_sim_value v);
 
+/* Carries out the barrier's actions one after the other; all tokens of an update are given in one step. When none is
+ * left, waits for the next message. */
 static void do_next(mr_sim *s, trainer *t, mr_sim_value v)
 {
     (void)v;
@@ -224,6 +226,7 @@ static void tick_trainer(mr_sim *s, void *arg)
     t->looking = t->leads;
 }
 
+/* The session is new, so a worker joins again and a chief prepares the servers again. */
 static void has_session(mr_sim *s, void *arg)
 {
     mr_sim_client *c = arg;

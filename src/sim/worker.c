@@ -70,6 +70,8 @@ static mr_status *abort_error(const mr_sim_worker_run *w)
     return mr_status_mark_derived(mr_error(w->aborted, "The step was aborted"));
 }
 
+/* Ends everything that waits in this step: tensors it was asked for, tensors it waits for, and its RunGraph. Only the
+ * first reason counts. */
 static void abort_step(mr_sim *s, mr_sim_worker_run *w, const mr_status *why)
 {
     if (w->aborted)
@@ -152,6 +154,7 @@ static void asker_gone(mr_sim *s, mr_sim_call *c)
         end_step(s, w->task, w->id, mr_error(MR_ABORTED, "The receiver gave up the step"));
 }
 
+/* The tensor may exist already, or the step may not even have begun here: then the call waits in the step. */
 static mr_status *recv_tensor(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
 {
     mr_worker_step *step;
@@ -253,6 +256,7 @@ static mr_status *find_graph(mr_sim_task *t, const mr_sim_message *q, mr_sim_gra
     return mr_error(MR_ABORTED, "Graph handle is not found");
 }
 
+/* The step may have been created earlier, by a RecvTensor that arrived before its RunGraph. */
 static mr_status *run_graph(mr_sim *s, mr_sim_task *t, mr_sim_call *c)
 {
     mr_sim_graph *g = NULL;

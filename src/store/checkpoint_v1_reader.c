@@ -362,6 +362,7 @@ static mr_status *assemble_tensor(assembly *s)
     return NULL;
 }
 
+/* Even a tensor that is stored whole goes through assemble_tensor: it has one part. */
 mr_status *mr_v1_read(mr_v1_reader *r, mr_sv name, const mr_slice *slice, mr_allocator *a,
                       mr_tensor **out)
 {

@@ -10,6 +10,7 @@ static const char version[] = "brain.Event:2";
 
 /* ---- one Event ---- */
 
+/* The body is a view of `bytes`. */
 mr_status *mr_event_decode(mr_sv bytes, mr_event *out)
 {
     mr_pb_reader r;

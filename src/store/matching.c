@@ -52,6 +52,8 @@ static mr_status *try_name(void *ctx, const char *name)
     return fnmatch(l->part, name, FNM_PATHNAME) == 0 ? step_into(l, mr_sv_of(name)) : NULL;
 }
 
+/* Matches the first part of the pattern below `so_far`; step_into continues with the rest. A folder that does not exist
+ * matches nothing. */
 static mr_status *match_pattern(mr_file_names *out, const char *scheme, const mr_str *so_far,
                                 const char *pattern)
 {

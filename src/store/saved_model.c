@@ -147,6 +147,7 @@ bool mr_saved_model_exists(const char *dir)
     return there;
 }
 
+/* Reads saved_model.pb, or converts saved_model.pbtxt to the same bytes. */
 static mr_status *read_bytes(const char *dir, mr_str *out)
 {
     char *pb = file_in(dir, "saved_model.pb"), *text = file_in(dir, "saved_model.pbtxt");

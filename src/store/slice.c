@@ -63,6 +63,7 @@ void mr_slice_print(const mr_slice *s, mr_str *out)
     }
 }
 
+/* The bounds are checked without adding start and length, which might overflow. */
 mr_status *mr_slice_shape(const mr_slice *s, int rank, const int64_t *dims, mr_shape *out)
 {
     if (s->rank != rank)
@@ -124,6 +125,7 @@ static int64_t offset_in(const mr_tensor *t, const mr_slice *at, const mr_slice 
     return off;
 }
 
+/* Copies runs along the last dimension; `index` counts through the other dimensions like an odometer. */
 mr_status *mr_slice_copy(const mr_tensor *src, const mr_slice *src_at, mr_tensor *dst, const mr_slice *dst_at,
                          const mr_slice *what)
 {

@@ -284,6 +284,7 @@ static bool append_piece(mr_str *line, const char *p, size_t n)
     return mr_str_try_append(line, p, n);
 }
 
+/* A last line without a newline counts, unless it is empty. */
 mr_status *mr_stream_line(mr_stream *s, mr_str *line)
 {
     mr_str_clear(line);

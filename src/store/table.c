@@ -174,6 +174,7 @@ out:
     return st;
 }
 
+/* The handles are not checked here: load_block compares them with the size of the file. */
 static mr_status *parse_footer(mr_sv file, const char *name, handle *meta, handle *index)
 {
     if (file.n < FOOTER_BYTES)

@@ -32,6 +32,7 @@ static void send_push(mr_pss *w, mr_pss_client *c, const mr_psc_action *a)
                                      .id = a->to});
 }
 
+/* The message carries what was acknowledged to the client so far: the server's state must include it. */
 static void send_pull(mr_pss *w, mr_pss_client *c, const mr_psc_action *a)
 {
     mr_pss_holding *h = mr_arena_alloc(&w->arena, sizeof *h);
@@ -153,6 +154,7 @@ static void enter_task(mr_pss *w, mr_pss_client *c, const mr_psc_piece *pieces, 
     mr_vec_push(&c->tasks, t);
 }
 
+/* Starts a random push or pull, sometimes after other tasks, with a deadline, or with a later cancellation. */
 static void begin_one(mr_pss *w, mr_pss_client *c)
 {
     mr_psc_piece pieces[MAX_RANGES];

@@ -50,6 +50,7 @@ static void end_partition(mr_pss *w, void *arg)
         w->servers[s->node - FIRST_SERVER]->joined = false;
 }
 
+/* Cuts a server off from the manager, the servers, the clients or all, or from one of them, for a while. */
 static void begin_partition(mr_pss *w)
 {
     const mr_pss_server *s = any_server(w);
@@ -79,6 +80,8 @@ static void start_another(mr_pss *w, void *arg)
     mr_pss_server_start(w);
 }
 
+/* Kills a client or a server. Never the last server, nor the only one that knows the newest view while no manager
+ * does. */
 static void crash_node(mr_pss *w)
 {
     if (mr_pss_chance(w, 100)) {

@@ -42,6 +42,7 @@ static void forget_client(mr_pss *w, void *arg)
         mr_pss_post(w, &(mr_pss_message){.kind = FORGET, .from = MANAGER, .to = w->servers[i]->node, .id = c->id});
 }
 
+/* Carries out the actions of dist/ps_manager, after checking its limit of ranges in motion. */
 static void carry_out(mr_pss *w)
 {
     mr_psm_actions *out = &w->manager.actions;

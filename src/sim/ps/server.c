@@ -80,6 +80,7 @@ static void send_word(mr_pss *w, mr_pss_server *s, mr_pss_kind k, int range, con
     mr_pss_post(w, &m);
 }
 
+/* Records that a successor still lacks must have been kept. */
 static void send_records(mr_pss *w, mr_pss_server *s, int range, const mr_psr_action *a)
 {
     mr_pss_message m = to_server(w, s, APPEND, range, a);

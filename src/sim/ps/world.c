@@ -76,6 +76,7 @@ static void trace_line(mr_pss *w, int node, const char *text)
     w->options->trace(w->options->trace_arg, line);
 }
 
+/* Hashes the event even if nobody traces it, so that the hash of a run is always the same. */
 void mr_pss_note(mr_pss *w, int node, const char *fmt, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
     char text[256];

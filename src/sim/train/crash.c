@@ -238,6 +238,7 @@ static void connection_refused(mr_jobsim *s, int none, int task)
 
 static void plan_next(mr_jobsim *s, int task);
 
+/* A parameter server comes back without its variables; a worker opens a session and recovers. */
 static void restart_task(mr_jobsim *s, int none, int task)
 {
     (void)none;
@@ -357,6 +358,7 @@ static void begin_save(mr_jobsim *s, int none, int arg)
 
 /* ---- the start, and every update ---- */
 
+/* Without any failure in the job, heartbeats, elections and recoveries are not simulated at all. */
 void mr_jobsim_start_failures(mr_jobsim *s)
 {
     const mr_simtrain_job *j = s->job;

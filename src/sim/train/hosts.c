@@ -83,6 +83,7 @@ static void plan_next_end(mr_jobsim *s, int host)
         mr_jobsim_after(s, task_of(s, host), (h->works.p[0].end - h->time) / host_rate(s, h), end_first, host);
 }
 
+/* On a shared host, adding work may slow down the other work, so the next end is planned again. */
 void mr_jobsim_compute(mr_jobsim *s, int task, double cores, double work_s, mr_jobsim_fn *fn, int arg)
 {
     if (s->job->n_hosts == 0) {

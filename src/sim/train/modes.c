@@ -222,6 +222,8 @@ void mr_jobsim_start_alive(mr_jobsim *s)
 
 /* ---- all modes ---- */
 
+/* Called at the start and after every recovery. Without a barrier, a returning worker continues at least at the clock
+ * of the slowest. */
 void mr_jobsim_go(mr_jobsim *s, int worker)
 {
     mr_jobsim_worker *w = &s->workers[worker];

@@ -121,6 +121,7 @@ static void deinit_run(mr_jobsim *s)
         mr_free(memory[i]);
 }
 
+/* The result is valid only if the status is NULL. */
 static mr_status *run_once(const mr_simtrain_job *asked, mr_simtrain_result *out)
 {
     mr_jobsim s;

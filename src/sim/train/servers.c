@@ -71,6 +71,7 @@ static double serve_message(mr_jobsim *s, int ps, int worker, int chunk, bool pu
 
 static void serve_next(mr_jobsim *s, int ps);
 
+/* The answer to a worker follows when all servers have served their part of the chunk. */
 static void message_served(mr_jobsim *s, int task, int arg)
 {
     (void)arg;
@@ -132,6 +133,7 @@ void mr_jobsim_ps_forget(mr_jobsim *s, int ps)
 
 /* ---- requests ---- */
 
+/* If one of the servers is down, the whole message is lost: the worker's session will be lost anyway. */
 static void reach_ps(mr_jobsim *s, int worker, int chunk, bool push)
 {
     int n = n_servers(s, chunk), first = first_ps(s, chunk);

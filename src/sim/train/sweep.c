@@ -58,6 +58,7 @@ static int larger_first(const void *a, const void *b)
     return x->bytes != y->bytes ? (x->bytes < y->bytes) - (x->bytes > y->bytes) : (x > y) - (x < y);
 }
 
+/* Assigns chunks to parameter servers; chunks that are spread over all servers stay spread. */
 static void deal_out(variant *v)
 {
     int n = v->job.n_chunks, n_ps = v->job.n_ps;
@@ -80,6 +81,7 @@ static void deal_out(variant *v)
     mr_free(held);
 }
 
+/* Copies the job with one number changed, and reduces its steps if it would take too long. */
 static void set_variant(variant *v, const mr_simtrain_job *from, what w, int value)
 {
     mr_simtrain_job *j = &v->job;

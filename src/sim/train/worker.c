@@ -67,6 +67,7 @@ static void start_backward(mr_jobsim *s, int worker, int chunk)
     mr_jobsim_compute(s, worker, s->job->worker_cores, s->job->chunks[chunk].backward_s * w->scale, backward_done, chunk);
 }
 
+/* The gradients of a chunk are pushed while the next chunk computes. */
 static void backward_done(mr_jobsim *s, int worker, int chunk)
 {
     mr_jobsim_worker *w = &s->workers[worker];
@@ -158,6 +159,7 @@ static void start_step(mr_jobsim *s, int worker, int arg)
     }
 }
 
+/* If checkpoints block training, the step begins when the current one is written. */
 void mr_jobsim_begin(mr_jobsim *s, int worker, int arg)
 {
     mr_jobsim_worker *w = &s->workers[worker];
