@@ -91,13 +91,13 @@ static void show_step(const mr_sim_step *s, const double *single, mr_str *out)
     for (int d = 1; single && d < s->n_devices; d++)
         best = single[d] < single[best] ? d : best;
     if (single && s->n_devices > 1 && !isinf(single[best])) {
-        const char *before = s->plan->pins.n ? "with all that is not pinned on " : "on ", *after = s->plan->pins.n ? "" : " alone";
+        const char *before = s->plan->pins.n ? "with all unpinned nodes on " : "on ", *after = s->plan->pins.n ? "" : " alone";
         if (single[best] == s->step_s) {
-            mr_str_printf(out, ", as %s%s%s", before, device_name(s, best), after);
+            mr_str_printf(out, ", the same as %s%s%s", before, device_name(s, best), after);
         } else { /* never shorter: passes/place_cost.c */
-            mr_str_printf(out, "; %s%s%s ", before, device_name(s, best), after);
+            mr_str_printf(out, ", %.2f times as fast as %s%s%s (", single[best] / s->step_s, before, device_name(s, best), after);
             put_time(out, single[best]);
-            mr_str_printf(out, ": %.2f times as fast", single[best] / s->step_s);
+            mr_str_appendc(out, ')');
         }
     }
     mr_str_appendz(out, "\nbusy       ");
@@ -124,9 +124,9 @@ static void show_pins(const mr_sim_step *s, mr_str *out)
     for (int d = 1; d < s->n_devices; d++)
         best = alone[d] < alone[best] ? d : best;
     if (alone[best] < s->step_s) {
-        mr_str_printf(out, "pins       without them %s alone would take ", device_name(s, best));
+        mr_str_printf(out, "pins       without pins, %s alone would take ", device_name(s, best));
         put_time(out, alone[best]);
-        mr_str_printf(out, ": %.2f times as fast\n", s->step_s / alone[best]);
+        mr_str_printf(out, " (%.2f times as fast)\n", s->step_s / alone[best]);
     }
     mr_free(alone);
     mr_sim_step_free(unpinned);
