@@ -163,7 +163,7 @@ static mr_status *sort_parts(const mr_assembly *a, int *order)
         int stuck = 0;
         while (!w.pending[stuck])
             stuck++;
-        MR_GO(mr_invalid("%d nodes are in a cycle or depend on one, for example '%s'", a->n_parts - n_done,
+        MR_GO(mr_invalid("%d nodes in a cycle, or depending on one, for example '%s'", a->n_parts - n_done,
                          a->parts[stuck].d.name));
     }
 out:

@@ -104,7 +104,7 @@ MR_TEST(import_refuses_other_cycles)
 {
     check_refused("node { name: 'a' op: 'TestSource' input: '^b' } node { name: 'b' op: "
                   "'TestSource' input: '^a' } " X,
-                  NULL, MR_INVALID_ARGUMENT, "2 nodes are in a cycle");
+                  NULL, MR_INVALID_ARGUMENT, "2 nodes in a cycle");
     check_refused("node { name: 'a' op: 'TestSource' input: '^a' }", NULL, MR_INVALID_ARGUMENT,
                   "1 nodes in a cycle");
 }

@@ -138,7 +138,7 @@ MR_TEST(sim_plan_sets_one_number)
     MR_CHECK_OK(mr_sim_plan_set(&p, MR_SV("cluster.workers"), 12));
     MR_CHECK_INT(p.cluster.job.n_workers, 12);
     MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("device:gpu7.speedup"), 8), MR_INVALID_ARGUMENT, "unknown device");
-    MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("device:gpu0.name"), 8), MR_INVALID_ARGUMENT, "no such number");
+    MR_CHECK_ERR(mr_sim_plan_set(&p, MR_SV("device:gpu0.name"), 8), MR_INVALID_ARGUMENT, "unknown number");
     MR_CHECK_ERR(
         mr_sim_plan_set(&p, MR_SV("device:gpu0.speed"), 8), MR_INVALID_ARGUMENT,
         "device:gpu0.speed: unknown number (did you mean 'speedup'?); expected one of task, speedup, flops_per_s");

@@ -98,9 +98,9 @@ MR_TEST(simtrain_a_sweep_refuses_what_makes_no_sense)
     MR_CHECK_ERR(mr_simtrain_sweep_run(&j, "backup", 1, 2, &s), MR_INVALID_ARGUMENT, "mode sync");
     MR_CHECK_ERR(mr_simtrain_sweep_run(&j, "delay", 1, 2, &s), MR_INVALID_ARGUMENT, "mode bounded");
     MR_CHECK_ERR(mr_simtrain_sweep_run(&j, "workers", 0, 2, &s), MR_INVALID_ARGUMENT, "integers");
-    MR_CHECK_ERR(mr_simtrain_sweep_run(&j, "workers", 3, 2, &s), MR_INVALID_ARGUMENT, "whole numbers");
-    MR_CHECK_ERR(mr_simtrain_sweep_run(&j, "workers", NAN, 2, &s), MR_INVALID_ARGUMENT, "whole numbers");
-    MR_CHECK_ERR(mr_simtrain_sweep_run(&j, "workers", 1, 1e300, &s), MR_INVALID_ARGUMENT, "whole numbers");
+    MR_CHECK_ERR(mr_simtrain_sweep_run(&j, "workers", 3, 2, &s), MR_INVALID_ARGUMENT, "integers");
+    MR_CHECK_ERR(mr_simtrain_sweep_run(&j, "workers", NAN, 2, &s), MR_INVALID_ARGUMENT, "integers");
+    MR_CHECK_ERR(mr_simtrain_sweep_run(&j, "workers", 1, 1e300, &s), MR_INVALID_ARGUMENT, "integers");
 }
 
 /* ---- the published curves ---- */
