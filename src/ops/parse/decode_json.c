@@ -43,7 +43,5 @@ MR_OP(DecodeJSONExample,
         "[\"{}\", \"{\\\"features\\\":null}\"] -> [\"\", \"\"]", "shape(0) -> shape(0)",
         "\"\" -> !INVALID_ARGUMENT Error while parsing JSON: Example: bad JSON",
         "\"{\\\"x\\\":1}\" -> !INVALID_ARGUMENT unknown field, expected 'features'",
-        FEATURE("{\\\"bytesList\\\":{\\\"value\\\":[\\\"*\\\"]}}") " -> !INVALID_ARGUMENT bytes that are no "
-                                                                  "base64",
-        FEATURE("{\\\"floatList\\\":{},\\\"bytesList\\\":{}}") " -> !INVALID_ARGUMENT a feature has two "
-                                                              "lists"));
+        FEATURE("{\\\"bytesList\\\":{\\\"value\\\":[\\\"*\\\"]}}") " -> !INVALID_ARGUMENT not valid base64",
+        FEATURE("{\\\"floatList\\\":{},\\\"bytesList\\\":{}}") " -> !INVALID_ARGUMENT a feature has more than one list"));
