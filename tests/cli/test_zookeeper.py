@@ -266,7 +266,7 @@ def test_zookeeper_options_that_make_no_sense_are_named(t):
              (["serve", "--zookeeper", "", "--ps", "1", "--job", "ps"], "give no addresses: give --zookeeper too"),
              (["serve", "--ps", "1", "--job", "ps"], "give --zookeeper too"),
              (["serve", "--zookeeper", "a:1", "--ps", "0", "--workers", "0", "--job", "ps"], "1 to 100000 tasks"),
-             (["serve", "--zookeeper", "a:1", "--ps", "1", "--ps-hosts", "b:1", "--job", "ps"], "not given otherwise"),
+             (["serve", "--zookeeper", "a:1", "--ps", "1", "--ps-hosts", "b:1", "--job", "ps"], "do not give --ps or --workers with --ps-hosts"),
              (["serve", "--zookeeper", "a:1", "--ps", "1", "--job", "ps", "--task", "1"], "there is no task 1 of job 'ps'"),
              (["serve", "--ps-hosts", "zk", "--job", "ps"], "has no address; give one, or set MILLRACE_ZOOKEEPER"),
              (["serve", "--zookeeper", "a:1", "--zookeeper-timeout", "-1", "--ps", "1", "--job", "ps"], "--zookeeper-timeout -1"),

@@ -252,7 +252,7 @@ class Changes(unittest.TestCase):
         for which in range(3):
             lists = [[x] * 50, [], [i] * 50]
             lists[1] += [Changing(lists[which]) for _ in range(50)]
-            with self.assertRaisesRegex(RuntimeError, "changed"):
+            with self.assertRaisesRegex(RuntimeError, "modified"):
                 s.run(lists[0], lists[1], lists[2], [])
 
     def test_names_that_nobody_holds(self):

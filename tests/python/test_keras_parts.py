@@ -372,7 +372,7 @@ class Preprocessing(Case):
 
     def test_files_are_not_fetched(self):
         with tempfile.TemporaryDirectory() as folder:
-            with self.assertRaisesRegex(FileNotFoundError, "does not fetch files: put what is at http://x/y"):
+            with self.assertRaisesRegex(FileNotFoundError, "does not download files: download it from http://x/y"):
                 keras.utils.get_file("y", "http://x/y", cache_dir=folder)
             os.makedirs(os.path.join(folder, "datasets"))
             path = os.path.join(folder, "datasets", "y")
