@@ -165,6 +165,7 @@ static mr_status *seal_for(mr_secure_client *c, const uint8_t *random, int i, mr
 {
     static const uint8_t nonce[MR_CHACHA_NONCE]; /* each key is used once */
     uint8_t text[MR_SECURE_SEALED], key[32];
+    mr_status *st = NULL;
     size_t half = (size_t)(c->t - 1) * MR_SHAMIR_SECRET;
     MR_ASSERT(c->t >= 1 && i >= 0 && i < c->n);
     mr_shamir_share(c->masking, random, c->t, (uint16_t)(i + 1), text);
@@ -175,11 +176,11 @@ static mr_status *seal_for(mr_secure_client *c, const uint8_t *random, int i, mr
         mr_seal(key, nonce, NULL, 0, text, 64);
         mr_str_append(out, text, sizeof text);
     } else {
-        return mr_invalid("secure sum: the public key of client %u is invalid", c->ids[i]);
+        st = mr_invalid("secure sum: the public key of client %u is invalid", c->ids[i]);
     }
     mr_wipe(text, 64);
     mr_wipe(key, sizeof key);
-    return NULL;
+    return st;
 }
 
 /* The random coefficients are wiped: with them, one share would reveal the secrets. */
@@ -208,6 +209,7 @@ static mr_status *open_shares(mr_secure_client *c, mr_sv ask)
     static const uint8_t nonce[MR_CHACHA_NONCE];
     int m, last = -1;
     uint8_t text[MR_SECURE_SEALED], key[32];
+    mr_status *st = NULL;
     MR_TRY(check_list(ask, HEAD, EACH, &m));
     /* Fewer clients than the threshold could not unmask the sum later. */
     if (m + 1 < c->t)
@@ -216,19 +218,20 @@ static mr_status *open_shares(mr_secure_client *c, mr_sv ask)
         const char *p = ask.p + HEAD + (size_t)k * EACH;
         int i = mr_secure_find(c->ids, c->n, mr_get32(p));
         if (i <= last || i == c->self)
-            return mr_invalid("secure sum: the list of shares contains client %u, which is unknown or out of order",
-                              mr_get32(p));
+            MR_GO(mr_invalid("secure sum: the list of shares contains client %u, which is unknown or out of order",
+                             mr_get32(p)));
         memcpy(text, p + 4, sizeof text);
         if (!share_key(c, i, false, key) || !mr_unseal(key, nonce, NULL, 0, text, 64))
-            return mr_invalid("secure sum: what client %u sent cannot be opened", c->ids[i]);
+            MR_GO(mr_invalid("secure sum: what client %u sent cannot be opened", c->ids[i]));
         memcpy(c->shares + (size_t)i * 64, text, 64);
         c->in_sum[i] = true;
         last = i;
     }
     c->in_sum[c->self] = true;
+out:
     mr_wipe(text, sizeof text);
     mr_wipe(key, sizeof key);
-    return NULL;
+    return st;
 }
 
 /* Adds the pair masks of all clients of U2 and the own mask. */

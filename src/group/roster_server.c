@@ -336,8 +336,10 @@ static void look_locked(mr_roster_server *k, answers *out) MR_REQUIRES(k->mu)
     for (int i = k->attendees.n - 1; i >= 0; i--) {
         attendee *a = k->attendees.p[i];
         if (a->leaves) {
-            if (now - a->since_ns > LEAVE_NS)
+            if (now - a->since_ns > LEAVE_NS) {
+                answer_locked(a, out); /* nothing stops a member from calling again after it left */
                 remove_locked(k, a, MR_ROSTER_LEAVE, out);
+            }
         } else if (a->call && now - a->since_ns > PING_NS)
             answer_locked(a, out);
         else if (!a->call && now - a->since_ns > LEASE_NS)
