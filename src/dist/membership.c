@@ -52,10 +52,10 @@ static void enter_state(mr_member *b, mr_member_state state, int64_t now_ns)
     b->since_ns = now_ns;
 }
 
-/* The newest MR_LIVES_REMEMBERED earlier incarnations are known. */
+/* The newest MR_INCARNATIONS_REMEMBERED earlier incarnations are known. */
 static bool is_past(const mr_member *b, uint64_t incarnation)
 {
-    for (int i = 0; i < MR_LIVES_REMEMBERED; i++)
+    for (int i = 0; i < MR_INCARNATIONS_REMEMBERED; i++)
         if (b->past[i] == incarnation)
             return true;
     return false;
@@ -65,12 +65,12 @@ static bool is_past(const mr_member *b, uint64_t incarnation)
 static void replace_incarnation(mr_member *b, uint64_t incarnation, int64_t now_ns)
 {
     MR_ASSERT(incarnation != 0 && incarnation != b->incarnation);
-    for (int i = 0; i < MR_LIVES_REMEMBERED; i++)
+    for (int i = 0; i < MR_INCARNATIONS_REMEMBERED; i++)
         if (b->past[i] == incarnation)
             b->past[i] = 0;
     if (b->incarnation) {
         b->past[b->at] = b->incarnation;
-        b->at = (b->at + 1) % MR_LIVES_REMEMBERED;
+        b->at = (b->at + 1) % MR_INCARNATIONS_REMEMBERED;
     }
     b->incarnation = incarnation;
     b->born_ns = now_ns;

@@ -22,7 +22,7 @@ typedef enum mr_member_state {
     MR_MEMBER_LOST,    /* silent for longer than lost_ns, or its end was noticed */
 } mr_member_state;
 
-enum { MR_LIVES_REMEMBERED = 8 };
+enum { MR_INCARNATIONS_REMEMBERED = 8 };
 
 typedef struct mr_member {
     mr_member_state state;
@@ -33,7 +33,7 @@ typedef struct mr_member {
     int64_t ask_ns;       /* when its next heartbeat is due */
     bool ignored;         /* not watched: it gets no heartbeats, and its silence means nothing */
     int64_t cared_ns;     /* since when it is watched */
-    uint64_t past[MR_LIVES_REMEMBERED]; /* earlier incarnations, the newest at `at` - 1 */
+    uint64_t past[MR_INCARNATIONS_REMEMBERED]; /* earlier incarnations, the newest at `at` - 1 */
     int at;
 } mr_member;
 
