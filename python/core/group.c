@@ -223,13 +223,13 @@ static PyObject *group_generation(py_group *s, void *unused)
 static PyMethodDef group_methods[] = {
     {"compute", (PyCFunction)group_compute, METH_VARARGS, "An operation of all members, on an array."},
     {"barrier", (PyCFunction)group_barrier, METH_NOARGS, "Until all are here."},
-    {"reform", (PyCFunction)group_reform, METH_NOARGS, "Forms the group anew."},
+    {"reform", (PyCFunction)group_reform, METH_NOARGS, "Forms the group again."},
     {"waiting", (PyCFunction)group_waiting, METH_NOARGS, "Whether a process waits to be let in."},
     {"close", (PyCFunction)group_close, METH_NOARGS, "Leaves."},
     {0}};
 static PyGetSetDef group_getset[] = {{"rank", (getter)group_rank, NULL, "Of this member.", NULL},
                                      {"size", (getter)group_size, NULL, "How many members there are.", NULL},
-                                     {"generation", (getter)group_generation, NULL, "Rises when the group is formed anew.", NULL},
+                                     {"generation", (getter)group_generation, NULL, "Increases each time the group is formed again.", NULL},
                                      {0}};
 PyTypeObject py_group_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_millrace.Group",
                               .tp_basicsize = sizeof(py_group),

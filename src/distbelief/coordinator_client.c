@@ -106,7 +106,7 @@ mr_status *mr_coordinator_client_ask(mr_coordinator_client *h, mr_bytes *report,
             mr_bytes_deinit(report);
             return mr_error(MR_CANCELLED, "The work was cancelled");
         }
-        MR_TRY(start_call(h, &h->ask, "/millrace.Desk/Ask", report, mr_now_ns() + h->deadline_ms * 1000000));
+        MR_TRY(start_call(h, &h->ask, "/millrace.Coordinator/Ask", report, mr_now_ns() + h->deadline_ms * 1000000));
         if (stop_asked(h))
             h->net->cancel(&h->ask.r);
         MR_TRY(wait_for(h, &h->ask, order));
@@ -142,7 +142,7 @@ mr_status *mr_coordinator_client_join(const mr_coordinator_client_rules *o, mr_c
     if (!st && !mr_bytes_add_copy(&hello, o->hello.p, o->hello.n))
         st = mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot copy a hello of %zu bytes", o->hello.n);
     if (!st)
-        st = start_call(h, &h->stay, "/millrace.Desk/Stay", &hello, 0);
+        st = start_call(h, &h->stay, "/millrace.Coordinator/Stay", &hello, 0);
     if (st)
         mr_coordinator_client_leave(h);
     else

@@ -290,9 +290,9 @@ static void handle_call(void *arg, mr_net_call *c)
         st = read_message(bytes, &w);
     if (st)
         reply_call(d, c, st, NULL);
-    else if (strcmp(c->method, "/millrace.Desk/Stay") == 0)
+    else if (strcmp(c->method, "/millrace.Coordinator/Stay") == 0)
         take_stay(d, c, &w);
-    else if (strcmp(c->method, "/millrace.Desk/Ask") == 0)
+    else if (strcmp(c->method, "/millrace.Coordinator/Ask") == 0)
         take_ask(d, c, &w);
     else
         reply_call(d, c, mr_error(MR_UNIMPLEMENTED, "Unknown method of a coordinator: %s", c->method), NULL);

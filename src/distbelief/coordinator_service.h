@@ -4,8 +4,8 @@
  * ends and the coordinator knows at once.  With another call (Ask) it sends the result of its last order and gets the
  * next one, when there is one.  The contents of hellos, reports and orders belong to the user of this file.
  *
- *     /millrace.Desk/Stay   1: number of the worker, which it has chosen at random   2: hello
- *     /millrace.Desk/Ask    1: number of the worker   2: report   (answered by the order; empty: ask again)
+ *     /millrace.Coordinator/Stay   1: number of the worker, which it has chosen at random   2: hello
+ *     /millrace.Coordinator/Ask    1: number of the worker   2: report   (answered by the order; empty: ask again)
  *
  * A lost worker is refused under its number; it may come back under another. */
 #ifndef MR_DISTBELIEF_COORDINATOR_SERVICE_H

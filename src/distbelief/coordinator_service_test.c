@@ -1,4 +1,4 @@
-/* distbelief/coordinator_service_test.c -- the desk: orders that wait, workers that vanish, strangers:
+/* distbelief/coordinator_service_test.c -- the coordinator service: orders that wait, workers that vanish, strangers:
  * sandblaster_service_*. */
 #include "distbelief/coordinator_service.h"
 
@@ -128,7 +128,7 @@ MR_TEST(sandblaster_service_sends_strangers_away)
 static void ask(void *arg)
 {
     mr_bytes report = {0}, got = {0};
-    MR_CHECK(mr_bytes_add_copy(&report, "here", 4)); /* so that the desk can tell when it waits */
+    MR_CHECK(mr_bytes_add_copy(&report, "here", 4)); /* so that the service can tell when it waits */
     mr_status *st = mr_coordinator_client_ask(arg, &report, &got);
     MR_CHECK(mr_status_code(st) == MR_UNAVAILABLE || mr_status_code(st) == MR_CANCELLED);
     mr_status_free(st);
@@ -163,7 +163,7 @@ MR_TEST(sandblaster_service_wait_can_be_cancelled)
     close_service(&o);
 }
 
-/* The owner has the desk before the first worker joins, also one that has waited for the door to open. */
+/* The owner has the service before the first worker joins, also one that has waited for the door to open. */
 MR_TEST(sandblaster_service_is_known_to_its_owner_before_anybody_joins)
 {
     mr_test_deadline(60);
@@ -190,7 +190,7 @@ MR_TEST(sandblaster_service_is_known_to_its_owner_before_anybody_joins)
     }
 }
 
-/* Joins while the desk closes: each of both may come first at any point. */
+/* Joins while the service closes: each of both may come first at any point. */
 static void join_and_leave(void *arg)
 {
     mr_coordinator_client *h = NULL;
@@ -245,7 +245,7 @@ static uint64_t draw(uint64_t *s)
 
 MR_TEST(sandblaster_service_survives_any_bytes)
 {
-    static const char *const methods[] = {"/millrace.Desk/Ask", "/millrace.Desk/Stay", "/millrace.Desk/Nothing"};
+    static const char *const methods[] = {"/millrace.Coordinator/Ask", "/millrace.Coordinator/Stay", "/millrace.Coordinator/Nothing"};
     owner o = {.at_once = true};
     mr_net *net;
     mr_net_peer *peer;

@@ -254,7 +254,7 @@ MR_TEST(sandblaster_replica_of_no_coordinator_ends_with_an_error)
                                 r.status);
     MR_CHECK(TF_GetCode(r.status) == TF_DEADLINE_EXCEEDED || TF_GetCode(r.status) == TF_UNAVAILABLE);
     MR_CHECK(mr_test_log_count("Still waiting for the coordinator at 127.0.0.1:1: it has not answered "
-                               "/millrace.Desk/Ask (") > 1);
+                               "/millrace.Coordinator/Ask (") > 1);
     mr_test_log_end();
     mr_sandblaster_replica_free(b);
     small_close(&r);

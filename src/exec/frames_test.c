@@ -323,7 +323,7 @@ MR_TEST(frames_refuse_inputs_of_different_frames)
     fixture_deinit(&r);
 }
 
-MR_TEST(frames_refuse_doors_outside_of_loops)
+MR_TEST(frames_refuse_loop_ops_outside_of_loops)
 {
     fixture r;
     fixture_init(&r, 0);

@@ -283,7 +283,7 @@ MR_TEST(insides_of_loops_are_fetched_once)
     end(&b);
 }
 
-/* ---- references through the doors of loops ---- */
+/* ---- references into and out of loops ---- */
 static mr_out ref_enter(bench *b, mr_out v)
 {
     mr_named_attr attrs[] = {{"frame_name", mr_a_str("w")}};

@@ -113,17 +113,17 @@ static void run_orders(void)
 }
 
 /* An order whose poster waits for it; on the poster's stack. */
-typedef struct errand {
+typedef struct posted_call {
     mr_order order;
     void (*fn)(void *arg);
     void *arg;
     bool done;
-} errand;
+} posted_call;
 
-/* Once `done` is set and the lock is free, the poster may return and the errand, which is on its stack, is gone. */
-static void run_errand(mr_order *o)
+/* Once `done` is set and the lock is free, the poster may return, and the call, which is on its stack, is gone. */
+static void run_posted_call(mr_order *o)
 {
-    errand *e = (errand *)o;
+    posted_call *e = (posted_call *)o;
     e->fn(e->arg);
     mr_lock(&mr_local_mu);
     e->done = true;
@@ -135,7 +135,7 @@ static void run_errand(mr_order *o)
 void mr_local_do(void (*fn)(void *arg), void *arg)
 {
     MR_ASSERT(!here);
-    errand e = {{run_errand, NULL}, fn, arg, false};
+    posted_call e = {{run_posted_call, NULL}, fn, arg, false};
     mr_lock(&mr_local_mu);
     mr_local_post_locked(&e.order);
     while (!e.done)

@@ -14,7 +14,7 @@
  *
  * An Enter passes its value to one iteration only, a NextIteration to all but the first. A Recv waits in every
  * iteration, so it could not receive from them. So they are first moved to where their values are used, or duplicated
- * (the code calls both kinds doors).
+ * (the code calls both kinds loop entries).
  *
  * Invariants: nodes below n_nodes have their device in device_of; the device of node n_nodes + i is dev_new[i]. Every
  * node that this pass adds goes through finish_node or schedule, which keep the two arrays complete. */
@@ -114,7 +114,7 @@ static bool by_reference(const mr_node *n) { return mr_dtype_is_ref(n->in_types[
 
 /* True for an Enter or NextIteration. A constant RefEnter may send: its value is read in every iteration, and may
  * change. */
-static bool is_door(const mr_node *n)
+static bool is_loop_entry(const mr_node *n)
 {
     const mr_attr *constant = mr_node_attr(n, "is_constant");
     if (mr_node_is_enter(n))
@@ -123,7 +123,7 @@ static bool is_door(const mr_node *n)
 }
 
 /* Copies an Enter or NextIteration to another device. A reference is read there, so the copy is one for values. */
-static mr_status *copy_door(cutter *c, const mr_node *n, int device, mr_node **out)
+static mr_status *copy_entry(cutter *c, const mr_node *n, int device, mr_node **out)
 {
     mr_node_builder *b = begin_node(c, mr_node_is_enter(n) ? "Enter" : "NextIteration", n->name);
     mr_nb_input(b, n->in[0]);
@@ -162,7 +162,7 @@ static int count_uses(const cutter *c, const mr_node *n, int device)
 
 /* Moves the node to its consumers if none of them is on its own device, and copies it to every other device that
  * uses it. A node that reads a reference must stay with its variable. */
-static mr_status *move_door(cutter *c, mr_node *n)
+static mr_status *move_loop_entry(cutter *c, mr_node *n)
 {
     if (n->uses.n > 0 && count_uses(c, n, c->device_of[n->id]) == 0 && !by_reference(n))
         c->device_of[n->id] = device_index(c, n->uses.p[0].node);
@@ -173,7 +173,7 @@ static mr_status *move_door(cutter *c, mr_node *n)
         for (int i = 0; other == own; i++)
             other = device_index(c, n->uses.p[i].node);
         mr_node *copy;
-        MR_TRY(copy_door(c, n, other, &copy));
+        MR_TRY(copy_entry(c, n, other, &copy));
         MR_TRY(use_copy(c, n, copy, other));
     }
     return NULL;
@@ -181,15 +181,15 @@ static mr_status *move_door(cutter *c, mr_node *n)
 
 /* Goes from consumers to producers: an Enter behind another one has moved already. Afterwards the copies count as
  * ordinary nodes. */
-static mr_status *move_doors(cutter *c)
+static mr_status *move_loop_entries(cutter *c)
 {
     mr_node **order = NULL;
     int n = 0;
     MR_TRY(mr_graph_topological(c->g, &order, &n));
     mr_status *st = NULL;
     for (int i = n - 1; i >= 0 && !st; i--)
-        if (is_door(order[i]))
-            st = move_door(c, order[i]);
+        if (is_loop_entry(order[i]))
+            st = move_loop_entry(c, order[i]);
     mr_free(order);
     MR_TRY(st);
     c->device_of = mr_realloc(c->device_of, sizeof *c->device_of * (size_t)(c->g->nodes.n + 1));
@@ -527,9 +527,9 @@ mr_status *mr_partition(mr_graph *g, const mr_prepare_options *o, mr_graph **out
         goto out;
     }
     find_lines(&c);
-    /* Doors first: moving them changes which edges cross devices. Frames are found afterwards, since doors were
-     * copied. */
-    MR_GO(move_doors(&c));
+    /* Loop entries first: moving them changes which edges cross devices. Frames are found afterwards, since entries
+     * were copied. */
+    MR_GO(move_loop_entries(&c));
     MR_GO(mr_frames_find(g, &c.frames));
     MR_GO(add_control_loops(&c));
     /* From here on only transfers are added; they connect nodes of one device and need not be cut. */

@@ -66,18 +66,18 @@ static const mr_kernel *choose_kernel(const mr_make *m)
 }
 
 /* The functions that make and free the state: those of the kernel if it has an init, else those of its op. */
-typedef struct keeper {
+typedef struct state_ops {
     size_t bytes;
     mr_status *(*init)(mr_make *m, void *state);
     void (*deinit)(void *state);
-} keeper;
+} state_ops;
 
 /* The same answer when the state is made and when it is freed: it depends only on the kernel and its op. */
-static keeper keeper_of(const mr_instance *k)
+static state_ops state_ops_of(const mr_instance *k)
 {
     const mr_kernel *own = k->kernel->init ? k->kernel : NULL;
-    return own ? (keeper){own->state_bytes, own->init, own->deinit}
-               : (keeper){k->op->state_bytes, k->op->init, k->op->deinit};
+    return own ? (state_ops){own->state_bytes, own->init, own->deinit}
+               : (state_ops){k->op->state_bytes, k->op->init, k->op->deinit};
 }
 
 /* Errors name the node. On failure nothing is kept. */
@@ -93,7 +93,7 @@ mr_status *mr_instance_new(const mr_make *m, mr_instance **out)
     k->kernel = made.kernel;
     MR_ASSERT(k->kernel->run || k->kernel->run_async);
     k->op = m->node->def->op ? m->node->def->op : &function_op;
-    keeper s = keeper_of(k);
+    state_ops s = state_ops_of(k);
     k->state = s.bytes ? mr_calloc(1, s.bytes) : NULL;
     mr_status *st = s.init ? s.init(&made, k->state) : NULL;
     if (st) {
@@ -110,7 +110,7 @@ void mr_instance_unref(mr_instance *k)
 {
     if (!k || !mr_refs_drop(&k->refs))
         return;
-    keeper s = keeper_of(k);
+    state_ops s = state_ops_of(k);
     MR_ASSERT(k->state || !s.bytes);
     if (s.deinit)
         s.deinit(k->state);

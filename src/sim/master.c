@@ -42,33 +42,33 @@ struct mstep {
 
 /* ---- requests whose answer nobody needs: repeated until they succeed or dist/session.c gives up ---- */
 
-typedef struct errand {
+typedef struct retried_request {
     int from, to, tries;
     mr_sim_message q;
-} errand;
+} retried_request;
 
 static void request_answered(mr_sim *s, mr_sim_call *c, mr_status *st);
 
-static void tell_now(mr_sim *s, void *arg)
+static void send_request(mr_sim *s, void *arg)
 {
-    errand *e = arg;
+    retried_request *e = arg;
     mr_sim_start(s, e->from, e->to, &e->q, 10 * MR_SIM_S, false, request_answered, e);
 }
 
 static void request_answered(mr_sim *s, mr_sim_call *c, mr_status *st)
 {
-    errand *e = c->ctx;
+    retried_request *e = c->ctx;
     int64_t ns = mr_tell_again_ns(e->tries++, mr_status_code(st));
     mr_status_free(st);
     if (ns >= 0)
-        mr_sim_after(s, e->from, ns, tell_now, e);
+        mr_sim_after(s, e->from, ns, send_request, e);
 }
 
 static void send_unawaited(mr_sim *s, int from, int to, const mr_sim_message *q)
 {
-    errand *e = mr_arena_new(&s->arena, errand);
-    *e = (errand){from, to, 0, *q};
-    tell_now(s, e);
+    retried_request *e = mr_arena_new(&s->arena, retried_request);
+    *e = (retried_request){from, to, 0, *q};
+    send_request(s, e);
 }
 
 /* ---- CreateSession ---- */

@@ -365,7 +365,7 @@ static mr_status *run_join(mr_run *r)
 }
 
 MR_OP(TensorListConcatLists,
-    .doc      = "two lists, one behind the other; of tensors of lists, each with its fellow",
+    .doc      = "concatenates two lists, or the lists in two tensors pair by pair",
     .sig      = "input_a: variant, input_b: variant -> output: variant",
     .attrs    = "element_dtype: type",
     .flags    = MR_NO_GRADIENT,
