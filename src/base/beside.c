@@ -30,7 +30,7 @@ static void own_folder(mr_str *out)
 
 void mr_find_beside(const char *file, const char *variable, mr_str *out)
 {
-    static const char *const places[] = {"", "/lib", "/../lib", "/" MR_LIB_FROM_BIN};
+    static const char *const places[] = {"", "/lib", "/../lib", ("/" MR_LIB_FROM_BIN)};
     const char *named = getenv(variable);
     mr_str folder = {0};
     bool found = named && named[0];
