@@ -14,6 +14,7 @@
 
 struct mr_status {
     mr_code code;
+    mr_reason reason;
     bool derived;
     bool fixed; /* the static one */
     const char *file; /* where it was made: for debuggers, not part of the message */
@@ -83,8 +84,10 @@ mr_status *mr_status_copy(const mr_status *s)
     if (message)
         memcpy(message, s->message, bytes);
     mr_status *copy = make_status(s->file, s->line, s->code, message);
-    if (!copy->fixed)
+    if (!copy->fixed) {
         copy->derived = s->derived;
+        copy->reason = s->reason;
+    }
     return copy;
 }
 
@@ -144,6 +147,15 @@ mr_status *mr_status_mark_derived(mr_status *s)
 }
 
 bool mr_status_is_derived(const mr_status *s) { return s && s->derived; }
+
+mr_status *mr_status_set_reason(mr_status *s, mr_reason reason)
+{
+    if (s && !s->fixed)
+        s->reason = reason;
+    return s;
+}
+
+mr_reason mr_status_reason(const mr_status *s) { return s ? s->reason : MR_REASON_NONE; }
 
 void mr_status_update(mr_status **kept, mr_status *s)
 {

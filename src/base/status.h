@@ -58,6 +58,14 @@ mr_status *mr_status_prepend(mr_status *s, const char *fmt, ...) MR_PRINTF(2, 3)
 mr_status *mr_status_mark_derived(mr_status *s); /* returns s */
 bool mr_status_is_derived(const mr_status *s);
 
+/* For callers that must tell two errors of one code apart: they never look at the text. A copy has the reason too. */
+typedef enum mr_reason {
+    MR_REASON_NONE,
+    MR_REASON_HUNG_UP, /* a peer closed the connection during its set-up: it may require keys, or other keys */
+} mr_reason;
+mr_status *mr_status_set_reason(mr_status *s, mr_reason reason); /* returns s */
+mr_reason mr_status_reason(const mr_status *s);                  /* MR_REASON_NONE for NULL */
+
 /* Keeps the more informative of two errors in *kept and frees the other; either may be NULL. The first root error wins,
  * a root error replaces a derived one. */
 void mr_status_update(mr_status **kept, mr_status *s);

@@ -102,3 +102,16 @@ MR_TEST(status_ensure_gives_internal)
     MR_CHECK_OK(ensure(true));
     MR_CHECK_ERR(ensure(false), MR_INTERNAL, "expected cond");
 }
+
+MR_TEST(status_keeps_its_reason_in_copies_and_longer_messages)
+{
+    mr_status *st = mr_status_set_reason(mr_error(MR_UNAVAILABLE, "gone"), MR_REASON_HUNG_UP);
+    st = mr_status_prepend(mr_status_append(st, " away"), "peer: ");
+    mr_status *copy = mr_status_copy(st);
+    MR_CHECK_INT(mr_status_reason(st), MR_REASON_HUNG_UP);
+    MR_CHECK_INT(mr_status_reason(copy), MR_REASON_HUNG_UP);
+    MR_CHECK_STR(mr_status_message(copy), "peer: gone away");
+    MR_CHECK_INT(mr_status_reason(NULL), MR_REASON_NONE);
+    mr_status_free(copy);
+    mr_status_free(st);
+}

@@ -124,7 +124,7 @@ MR_TEST(tls_another_ca_gets_nothing)
     check_gets_nothing(&ours.ps.keys, &others.worker.keys, "ps/0", "is not of our CA");
     /* Who trusts ours but has another's certificate: only the server can refuse. */
     mr_net_keys mixed = {ours.ps.keys.ca, others.worker.keys.certificate, others.worker.keys.key};
-    check_gets_nothing(&ours.ps.keys, &mixed, "ps/0", "hangs up");
+    check_gets_nothing(&ours.ps.keys, &mixed, "ps/0", "closed the connection");
     mr_net_keys server = {ours.ps.keys.ca, others.ps.keys.certificate, others.ps.keys.key};
     check_gets_nothing(&server, &ours.worker.keys, "ps/0", "is not of our CA");
     close_cluster(&ours);
@@ -151,7 +151,7 @@ MR_TEST(tls_expired_certificates_get_nothing)
     MR_CHECK_OK(mr_net_make_keys(old, names, NULL, 2, -1));
     MR_CHECK_OK(mr_net_keys_load(old, "ps/0", &ps));
     MR_CHECK_OK(mr_net_keys_load(old, "worker/1", &worker));
-    check_gets_nothing(&now.ps.keys, &worker.keys, "ps/0", "hangs up");
+    check_gets_nothing(&now.ps.keys, &worker.keys, "ps/0", "closed the connection");
     check_gets_nothing(&ps.keys, &now.worker.keys, "ps/0", "or has expired");
     mr_net_keys_deinit(&ps);
     mr_net_keys_deinit(&worker);
@@ -163,7 +163,7 @@ MR_TEST(tls_and_plain_do_not_mix)
 {
     cluster c;
     open_cluster(&c, "ours", 1);
-    check_gets_nothing(&c.ps.keys, NULL, NULL, "hangs up");
+    check_gets_nothing(&c.ps.keys, NULL, NULL, "closed the connection");
     check_gets_nothing(NULL, &c.worker.keys, "ps/0", "speaks plain text");
     close_cluster(&c);
 }

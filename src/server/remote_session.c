@@ -198,7 +198,7 @@ static mr_status *wait_for(master *m, waited *w, call *c)
         st = now;
         heard |= !st;
         /* The master is there but refuses our connection: waiting does not change its keys, nor ours. */
-        hung_up = mr_status_code(st) == MR_UNAVAILABLE && strstr(mr_status_message(st), "hangs up") ? hung_up + 1 : 0;
+        hung_up = mr_status_reason(st) == MR_REASON_HUNG_UP ? hung_up + 1 : 0;
         if (mr_status_code(st) == MR_UNAUTHENTICATED || hung_up == HANG_UPS)
             return st;
         if (mr_long_wait_due(&long_wait, mr_now_ns(), &seconds))

@@ -57,8 +57,8 @@ static const char *about_keys(const char *text)
 
 /* Turns a connection that failed because of keys into UNAUTHENTICATED, because waiting does not help
  * there. A peer that refuses our certificate, or wants one when we have none, just closes the
- * connection, which may have other reasons, so that stays UNAVAILABLE; server/remote_session.c counts these
- * ("hangs up"). Takes st. */
+ * connection, which may have other reasons, so that stays UNAVAILABLE, with MR_REASON_HUNG_UP;
+ * server/remote_session.c counts these. gRPC gives its reasons only as text. Takes st. */
 static mr_status *explain_failure(mr_status *st)
 {
     const char *text = mr_status_message(st);
@@ -66,7 +66,9 @@ static mr_status *explain_failure(mr_status *st)
         return st;
     const char *why = about_keys(text);
     if (!why && strstr(text, "Socket closed"))
-        return mr_status_append(st, " (it hangs up: it requires keys, or other keys than ours)");
+        return mr_status_set_reason(
+            mr_status_append(st, " (it closed the connection: it requires keys, or other keys than ours)"),
+            MR_REASON_HUNG_UP);
     if (!why)
         return st;
     mr_status *told = mr_error(MR_UNAUTHENTICATED, "%s (%s)", text, why);
