@@ -364,19 +364,20 @@ static void open_shared_loop(mr_task *t)
 MR_TEST(pool_guest_joins_the_loop_of_a_worker)
 {
     mr_pool *p = pool_of(2);
+    mr_guest g; /* of all rounds: a recall may still look at it when the stay has ended */
+    mr_guest_init(&g);
     for (int i = 0; i < 20; i++) {
-        mr_guest g;
         meeting m;
-        mr_guest_init(&g);
         meeting_init(&m, 2);
         shared_loop s = {{open_shared_loop, NULL}, p, &g, &m, true};
+        atomic_store(&g.recalled, false);
         mr_pool_submit(p, &s.task);
         MR_CHECK(mr_pool_stay(p, &g, 0));
         MR_CHECK(s.met);
         meeting_deinit(&m);
-        mr_guest_deinit(&g);
     }
-    mr_pool_free(p);
+    mr_pool_free(p); /* the last recall has returned */
+    mr_guest_deinit(&g);
 }
 
 static void recall_later(mr_task *t)

@@ -334,8 +334,9 @@ void mr_local_start(mr_net_peer *p, mr_net_request *r)
     mr_conn *c = p->conn;
     if (c)
         mr_conn_ref(c); /* it may be lost as soon as the lock is free */
+    bool refused = q->early != 0; /* a deadline that passes from here on is found under the lock again */
     mr_unlock(&mr_local_mu);
-    if (c && !q->early && reserve_id(c, q))
+    if (c && !refused && reserve_id(c, q))
         send_request(c, q);
     else
         put_pending(p, q);
