@@ -152,7 +152,7 @@ static void start_player(team *t, player *p, int worker)
     mr_thread_start(&p->thread, "player", play, p);
 }
 
-/* The chief has come to a step, and a checkpoint is there of some step between. */
+/* Waits until the chief has reached the step and a checkpoint of at least a quarter of it exists. */
 static void wait_for(team *t, int64_t step)
 {
     while (t->seen[0] < step || training_fixture_newest_saved(t->folder) < step / 4)
@@ -205,7 +205,7 @@ static void lose_ps(team *t, int task)
     training_fixture_stop(&t->fixture, "ps", task);
     mr_sleep_ns(30000000);
     training_fixture_start(&t->fixture, "ps", task);
-    for (int i = 0; i < N_WORKERS; i++) /* all have found their way back */
+    for (int i = 0; i < N_WORKERS; i++) /* all train again */
         for (int before = t->n_seen[i]; t->n_seen[i] < before + 2;)
             mr_sleep_ns(2000000);
 }
@@ -237,7 +237,7 @@ static void play_story(int64_t chief_ms, bool sync, bool bounded, void (*meanwhi
     t.chief_ms = chief_ms;
     t.hold = meanwhile != nothing_happens;
     play_all(&t, meanwhile);
-    MR_CHECK(training_fixture_newest_saved(t.folder) >= TOTAL); /* by whoever was the chief in the end */
+    MR_CHECK(training_fixture_newest_saved(t.folder) >= TOTAL); /* by the worker that was the chief at the end */
     MR_CHECK(!restores || t.losses >= N_WORKERS);
     for (int i = 0; i < N_WORKERS; i++) /* from the newest checkpoint, not from the start */
         MR_CHECK(t.fell_to[i] == -1 || (restores && t.fell_to[i] >= t.saved));

@@ -17,7 +17,7 @@ void mr_psm_touch(mr_psm *m, mr_ps_range *s); /* the range changes with the next
 void mr_psm_remove_at(mr_ps_range *s, int i); /* removes a member of the chain */
 int mr_psm_n_active(const mr_psm *m);        /* servers of the view that are not leaving */
 bool mr_psm_holds(const mr_psm *m, uint64_t id); /* whether a server holds a range, or catches up with one */
-/* Asks the ring where ranges should be, unless that is known. Without memory the old answer stays for now. It names
+/* Asks the ring where ranges should be, unless that is known. If memory is refused, the old answer is kept. It names
  * servers that may be gone, so nothing moves (false). */
 bool mr_psm_find_wanted(mr_psm *m, mr_psm_actions *out);
 const uint64_t *mr_psm_wanted(const mr_psm *m, int range); /* n_wanted servers, the head first */
