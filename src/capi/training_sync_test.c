@@ -239,6 +239,88 @@ MR_TEST(sync_training_has_backup_workers)
     training_fixture_end(&c.fixture);
 }
 
+/* A chief in a thread of its own, with its own graph and session. */
+static void lead(void *arg)
+{
+    member *m = arg;
+    built b = {0};
+    mr_session *s;
+    build(m->c, &b, m->c->n_ps, m->worker, true);
+    MR_CHECK_OK(training_fixture_open(&m->c->fixture, m->worker, b.l.graph, &s));
+    MR_CHECK_OK(mr_nn_sync_lead(b.sync, s));
+    mr_session_free(s);
+    mr_nn_sync_free(b.sync);
+    line_end(&b.l);
+}
+
+/* An update that a replaced chief had begun ends while the new chief leads: the next tokens count it too. */
+MR_TEST(sync_tokens_count_the_last_update_of_a_replaced_chief)
+{
+    crew c = crew_of(1, 1, 4);
+    member leader = {&c, 0, {0}};
+    built b = {0};
+    mr_session *s;
+    mr_sync_worker w = {0};
+    build(&c, &b, c.n_ps, 0, true);
+    const mr_nn_var *step = mr_nn_find(b.l.net, b.sync->step);
+    mr_nn_at(b.l.net, step->device);
+    mr_node *add = mr_emit(&b.l.net->s, "AssignAddVariableOp", step->handle, mr_const_i64(&b.l.net->s, 1)).node;
+    MR_CHECK_OK(mr_scope_status(&b.l.net->s));
+    MR_CHECK_OK(training_fixture_open(&c.fixture, 0, b.l.graph, &s));
+    MR_CHECK_OK(line_run(&b.l, s, 0, 1, b.init, NULL, 0, NULL));
+    mr_thread_start(&leader.thread, "chief", lead, &leader);
+    MR_CHECK_OK(one_step(&c, &b, s, 0, 0, &w));
+    MR_CHECK_INT(w.step, 1);
+    MR_CHECK_OK(line_run(&b.l, s, 0, 1, add, NULL, 0, NULL));
+    MR_CHECK_OK(one_step(&c, &b, s, 0, 1, &w));
+    MR_CHECK_INT(w.step, 3);
+    w.stamp = 0; /* the tokens of those that join again count it as well */
+    MR_CHECK_OK(line_run(&b.l, s, 0, 1, add, NULL, 0, NULL));
+    MR_CHECK_OK(mr_nn_sync_join(b.sync, s, &w));
+    MR_CHECK_INT(w.step, 4);
+    MR_CHECK_OK(mr_nn_sync_say(b.sync, s, 0, MR_SYNC_LEAVE));
+    mr_thread_join(&leader.thread);
+    mr_session_free(s);
+    mr_nn_sync_free(b.sync);
+    line_end(&b.l);
+    training_fixture_end(&c.fixture);
+}
+
+/* The counts come from a queue: first one gradient in each accumulator, then none, as if a replaced chief had taken
+ * them in between. */
+MR_TEST(sync_chief_counts_again_when_the_gradients_it_counted_are_gone)
+{
+    crew c = crew_of(1, 1, 4);
+    built b = {0};
+    mr_session *s;
+    int int32 = MR_INT32;
+    const mr_pshape *scalar = &mr_pshape_scalar;
+    build(&c, &b, c.n_ps, 0, true);
+    mr_scope *scope = &b.l.net->s;
+    int n = b.sync->accumulators.n;
+    int32_t counts[16];
+    MR_CHECK(n > 0 && n <= 8);
+    for (int i = 0; i < 2 * n; i++)
+        counts[i] = i < n;
+    mr_out q = mr_emit0_with(mr_as(scope, "counts"), "FIFOQueueV2",
+                             MR_ATTRS({"component_types", mr_a_types(1, &int32)}, {"shapes", mr_a_shapes(1, &scalar)}));
+    mr_out values = mr_const_vec_i32(scope, 2 * n, counts);
+    mr_node *fill = mr_emit_lists(scope, "QueueEnqueueManyV2", NULL, 0, (mr_emit_arg[]){{-1, &q}, {1, &values}}, 2).node;
+    for (int i = 0; i < n; i++)
+        b.sync->accumulators.p[i].count =
+            mr_emit_with(scope, "QueueDequeueV2", MR_ATTRS({"component_types", mr_a_types(1, &int32)}), q);
+    MR_CHECK_OK(mr_scope_status(scope));
+    MR_CHECK_OK(training_fixture_open(&c.fixture, 0, b.l.graph, &s));
+    MR_CHECK_OK(line_run(&b.l, s, 0, 1, b.init, NULL, 0, NULL));
+    MR_CHECK_OK(line_run(&b.l, s, 0, 1, fill, NULL, 0, NULL));
+    MR_CHECK_OK(mr_nn_sync_say(b.sync, s, 0, MR_SYNC_LEAVE));
+    MR_CHECK_OK(mr_nn_sync_lead(b.sync, s));
+    mr_session_free(s);
+    mr_nn_sync_free(b.sync);
+    line_end(&b.l);
+    training_fixture_end(&c.fixture);
+}
+
 typedef struct ticker {
     mr_nn_sync *sync;
     mr_session *s;

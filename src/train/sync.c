@@ -26,6 +26,7 @@
 typedef struct maker {
     mr_nn *n;
     mr_nn_sync *y;
+    const mr_nn_var *step; /* the global one; set by mr_nn_sync_end */
 } maker;
 
 static mr_out int64_input(mr_nn *n, const char *name)
@@ -99,17 +100,19 @@ static mr_out copies_for_worker(mr_nn *n, mr_out to, int worker, mr_out v)
 }
 
 /* Adds the nodes that give tokens to the workers named by `to`, after the node `behind` if there is
- * one. */
-static mr_node *give_tokens(maker *m, const char *name, const mr_out *queues, mr_node *behind)
+ * one. The step in a token is read from the variable when the token is given: the chief's own count
+ * would miss the last update of a chief that it replaced, and send workers back by a step. *step
+ * receives that read. */
+static mr_node *give_tokens(maker *m, const char *name, const mr_out *queues, mr_node *behind, mr_out *step)
 {
     mr_nn *n = m->n;
     mr_sync_nodes given = {0};
+    add_controls(n, &behind, behind != NULL);
+    *step = mr_nn_read(n, m->step);
+    n->s.controls.n = 0;
     for (int i = 0; i < m->y->o.n_workers; i++) {
-        mr_out v[2] = {copies_for_worker(n, m->y->to, i, m->y->give[0]),
-                       copies_for_worker(n, m->y->to, i, m->y->give[1])};
-        add_controls(n, &behind, behind != NULL);
+        mr_out v[2] = {copies_for_worker(n, m->y->to, i, m->y->give), copies_for_worker(n, m->y->to, i, *step)};
         mr_vec_push(&given, add_enqueue(n, "QueueEnqueueManyV2", queues[i], v, 2).node);
-        n->s.controls.n = 0;
     }
     mr_node *g = group_nodes(n, name, given.p, given.n);
     mr_vec_deinit(&given);
@@ -279,7 +282,7 @@ static void sync_gradients(maker *m, mr_nn_gradients *g)
 
 /* ---- building everything ---- */
 
-/* Adds the placeholders. With a bounded delay tokens carry the step that is read when they are given. */
+/* Adds the placeholders. */
 static void make_inputs(maker *m)
 {
     mr_nn_sync *y = m->y;
@@ -288,8 +291,7 @@ static void make_inputs(maker *m)
     y->local = int64_input(n, "local_step");
     for (int i = 0; i < 3; i++)
         y->message[i] = int64_input(n, messages[i]);
-    y->give[0] = int64_input(n, "token/stamp");
-    y->give[1] = y->o.bounded ? MR_NO_OUT : int64_input(n, "token/step");
+    y->give = int64_input(n, "token/stamp");
     y->stamp = int64_input(n, "stamp");
     y->required = mr_placeholder(&n->s, MR_INT32, "required", &mr_pshape_scalar);
     y->to = mr_placeholder(&n->s, MR_INT32, "token/to", mr_pshape_of(&n->s.graph->arena, 1, (int64_t[]){y->o.n_workers}));
@@ -314,13 +316,13 @@ static void make_worker(maker *m, mr_out events, mr_out tokens)
 /* The chief's nodes: reading messages, moving the accumulators to a new stamp, giving tokens, and the update. */
 static void make_chief(maker *m, mr_out events, const mr_out *tokens, mr_node *train)
 {
-    mr_out messages = dequeue_all(m->n, events, 3);
+    mr_out unused, messages = dequeue_all(m->n, events, 3);
     for (int i = 0; i < 3; i++)
         m->y->events[i] = mr_nth(messages, i);
     m->y->set_stamp = group_nodes(m->n, "set_stamp", m->y->set.p, m->y->set.n);
-    m->y->tell = give_tokens(m, "tell", tokens, NULL);
+    m->y->tell = give_tokens(m, "tell", tokens, NULL, &unused);
     if (!m->y->o.bounded)
-        m->y->apply = give_tokens(m, "apply", tokens, train);
+        m->y->apply = give_tokens(m, "apply", tokens, train, &m->y->step_after);
 }
 
 /* y, or NULL (y is freed) after an error, which is in the scope. */
@@ -367,19 +369,16 @@ mr_nn_sync *mr_nn_sync_begin(mr_nn *n, mr_out loss, const mr_nn_sync_options *op
 }
 
 /* The nodes of the worker and of the chief, on the device of the global step. With a bounded delay
- * each worker makes its own update, so the message follows that update, and the step is read when it
- * is reported. */
-static void make_both(maker *m, const mr_nn_var *step, mr_node *train)
+ * each worker makes its own update, so the message follows that update. */
+static void make_both(maker *m, mr_node *train)
 {
     mr_nn *n = m->n;
     mr_nn_sync *y = m->y;
-    const char *saved, *worker = mr_nn_at(n, step->device);
+    const char *saved, *worker = mr_nn_at(n, m->step->device);
     mr_out *tokens = mr_new_array(mr_out, y->o.n_workers);
     mr_nn_enter(n, "sync", &saved);
-    if (y->o.bounded) {
+    if (y->o.bounded)
         mr_vec_push(&y->pushed, train);
-        y->give[1] = mr_nn_read(n, step);
-    }
     MR_ASSERT(y->pushed.n > 0); /* else the message "arrived" would not wait for anything */
     mr_out events = make_queue(n, "sync_events", 3);
     for (int i = 0; i < y->o.n_workers; i++)
@@ -395,10 +394,9 @@ static void make_both(maker *m, const mr_nn_var *step, mr_node *train)
 /* train is NULL only if the caller's update failed; then the error is in the scope. */
 mr_nn_sync *mr_nn_sync_end(mr_nn_sync *y, mr_nn *n, mr_node *train)
 {
-    maker m = {n, y};
-    const mr_nn_var *step = mr_scope_ok(&n->s) ? mr_nn_find(n, y->step) : NULL;
-    if (train && step)
-        make_both(&m, step, train);
+    maker m = {n, y, mr_scope_ok(&n->s) ? mr_nn_find(n, y->step) : NULL};
+    if (train && m.step)
+        make_both(&m, train);
     return sync_or_null(n, y);
 }
 

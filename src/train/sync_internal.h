@@ -34,9 +34,10 @@ struct mr_nn_sync {
     /* the chief's */
     mr_out events[3];  /* int64 vectors, at least one element */
     mr_out required;   /* int32 to feed */
-    mr_out give[2];    /* int64 to feed: stamp and step of tokens */
+    mr_out give;       /* int64 to feed: stamp of tokens */
     mr_out to;         /* int32 [n_workers] to feed: how many tokens each gets */
     mr_node *apply;    /* takes the gradients, updates, then gives tokens */
+    mr_out step_after; /* the global step after the update of `apply` */
     mr_node *tell;     /* gives tokens */
     mr_out stamp;      /* int64 to feed */
     mr_node *set_stamp;

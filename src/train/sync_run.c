@@ -177,7 +177,7 @@ typedef struct chief {
     mr_nn_sync *y;
     mr_session *s;
     mr_sync sync;
-    int64_t step; /* the global one */
+    int64_t step; /* the global one, as last read: for traces, and to tell a first start */
     int64_t told_ns; /* when figures were last reported */
     mr_long_wait wait; /* for logging: since the last gradient arrived or a worker began to wait */
     int64_t n_gave;    /* number of gradients then */
@@ -193,12 +193,10 @@ static mr_status *set_stamp(chief *c, int64_t stamp)
     return run_small(&r, c->s, c->y->set_stamp, NULL, NULL, 0);
 }
 
-/* Removes the gradients that were sent for an earlier chief. */
-static mr_status *drain_accumulators(chief *c)
+/* Reads how many gradients each accumulator holds. */
+static mr_status *count_gradients(chief *c, int32_t *out)
 {
     int n = c->y->accumulators.n;
-    if (n == 0)
-        return NULL;
     mr_out *counts = mr_new_array(mr_out, n);
     mr_tensor **got = mr_new_array(mr_tensor *, n);
     small_run none = {.n = 0};
@@ -208,11 +206,35 @@ static mr_status *drain_accumulators(chief *c)
     for (int i = 0; i < n && !st; i++)
         if (got[i]->dtype != MR_INT32 || got[i]->n != 1)
             st = mr_error(MR_INTERNAL, "The count of an accumulator is not an int32");
-        else if (*MR_DATA(int32_t, got[i]) > 0)
-            st = run_small(&none, c->s, c->y->accumulators.p[i].drain, NULL, NULL, 0);
+        else
+            out[i] = *MR_DATA(int32_t, got[i]);
     unref_all(got, n);
     mr_free(counts);
     mr_free(got);
+    return st;
+}
+
+enum { DRAIN_MS = 500 };
+
+/* Removes the gradients that were sent for an earlier chief. That chief's last update may take them
+ * after they were counted here; then there is nothing left to take, and after DRAIN_MS they are counted
+ * again. Older gradients are dropped by now, so the counts only fall. */
+static mr_status *drain_accumulators(chief *c)
+{
+    int n = c->y->accumulators.n;
+    small_run none = {.n = 0};
+    int32_t *counts = mr_new_array(int32_t, n + 1);
+    mr_status *st = n > 0 ? count_gradients(c, counts) : NULL;
+    for (int i = 0; i < n && !st;) {
+        if (counts[i] > 0)
+            st = run_within(&none, c->s, c->y->accumulators.p[i].drain, NULL, NULL, 0, DRAIN_MS, NULL);
+        if (mr_status_code(st) == MR_DEADLINE_EXCEEDED) {
+            mr_status_free(st);
+            st = count_gradients(c, counts);
+        } else
+            i++;
+    }
+    mr_free(counts);
     return st;
 }
 
@@ -295,16 +317,17 @@ static int carry_out_some(chief *c, const mr_sync_actions *todo, int from, mr_st
     MR_ASSERT(n > 0);
     small_run r = {.n = 0};
     add_feed(&r, c->y->to, to);
-    add_feed(&r, c->y->give[0], mr_tensor_scalar_i64(a->stamp));
-    if (!c->y->o.bounded)
-        add_feed(&r, c->y->give[1], mr_tensor_scalar_i64(c->step + apply));
+    add_feed(&r, c->y->give, mr_tensor_scalar_i64(a->stamp));
     if (apply)
         add_feed(&r, c->y->required, mr_tensor_scalar_i32(a->count));
     mr_str trace = {0};
     bool traced = apply && mr_tracer_wants_update(c->y->tracer, c->step + 1);
-    *st = run_within(&r, c->s, apply ? c->y->apply : c->y->tell, NULL, NULL, 0, apply ? 3 * c->y->o.lease_ms : 0,
-                     traced ? &trace : NULL);
-    c->step += apply && !*st;
+    mr_tensor *step = NULL;
+    *st = run_within(&r, c->s, apply ? c->y->apply : c->y->tell, &c->y->step_after, &step, apply,
+                     apply ? 3 * c->y->o.lease_ms : 0, traced ? &trace : NULL);
+    if (apply && !*st)
+        *st = mr_fetched_i64(step, &c->step);
+    mr_tensor_unref(step);
     if (traced && !*st)
         mr_tracer_update(c->y->tracer, c->step, &trace);
     mr_str_deinit(&trace);
