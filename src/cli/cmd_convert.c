@@ -5,8 +5,8 @@
  * only translated between text and binary. */
 #include <stdio.h>
 
+#include "base/columns.h"
 #include "base/file.h"
-#include "cli/columns.h"
 #include "cli/command.h"
 #include "cli/convert.h"
 #include "cli/inspect.h"

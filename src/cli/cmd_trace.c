@@ -1,38 +1,34 @@
 /* cli/cmd_trace.c -- `millrace trace`: shows traced steps as a Chrome trace, a timeline and a report on slow tasks. */
 #include <stdio.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/terminal.h"
+#include "base/wrap.h"
 #include "cli/command.h"
 #include "exec/trace_files.h"
 
 enum { STEPS_TOLD = 20 };
 
-static const char *output;
+static const char *output, *color;
 static bool text;
 static int64_t width, only = MR_NOT_GIVEN;
+static mr_terminal terminal; /* what standard output can show */
 
 static const mr_option options[] = {
     {"output", MR_OPT_STRING, &output, "FILE", "write a Chrome trace (JSON) of all tasks to FILE; -o FILE is the same"},
     {"text", MR_OPT_FLAG, &text, NULL, "also draw a timeline of the tasks in the terminal"},
-    {"width", MR_OPT_INT, &width, "N", "width of that timeline in columns (default: the width of the terminal, or 100)"},
+    {"width", MR_OPT_INT, &width, "N", "width of the output in columns (default: the width of the terminal, or 100)"},
+    {"color", MR_OPT_STRING, &color, "WHEN",
+     "auto, always or never; auto (the default) colors the timeline on a terminal, unless NO_COLOR is set"},
     {"step", MR_OPT_INT, &only, "N", "draw only the step with this number; implies --text"},
     {0},
 };
 
-static int line_width(void)
-{
-    struct winsize w;
-    if (width > 0)
-        return (int)MR_MIN(width, 4096);
-    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 40 ? w.ws_col - 1 : 0;
-}
-
 /* Draws all steps, or only the one of --step. */
 static mr_status *draw_timeline(const mr_timeline *t, mr_str *out)
 {
-    mr_timeline_text_options o = {.width = line_width()};
+    mr_timeline_text_options o = {.width = terminal.width, .color = terminal.color, .ascii = terminal.ascii};
     bool found = only == MR_NOT_GIVEN;
     for (int i = 0; i < t->steps.n && !found; i++)
         if (t->steps.p[i].number == only) {
@@ -56,7 +52,10 @@ static mr_status *show_trace(const mr_timeline *t)
     for (int i = 0; i < t->arrows.n; i++)
         arrows += t->arrows.p[i].drawn;
     if (!st) {
+        size_t from = out.n;
         mr_trace_tell(t, STEPS_TOLD, &out);
+        if (width || isatty(STDOUT_FILENO)) /* programs that read the report get whole lines */
+            mr_wrap(&out, from, terminal.width, 8);
         fputs(mr_str_z(&out), stdout);
     }
     if (!st && output && !(st = mr_timeline_write_chrome(t, output)))
@@ -86,7 +85,10 @@ static mr_status *take_output(int *n, char **args)
 static mr_status *run_trace(int n, char **args)
 {
     mr_timeline t;
+    mr_color_when when;
     MR_TRY(take_output(&n, args));
+    MR_TRY(mr_color_parse(color, &when));
+    terminal = mr_terminal_of(STDOUT_FILENO, when, width);
     mr_timeline_init(&t);
     mr_status *st = mr_trace_read_files((const char *const *)args, n, &t);
     if (!st)

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/columns.h"
 #include "base/file.h"
 #include "base/map.h"
 #include "base/memory.h"
-#include "cli/columns.h"
 #include "cli/inspect.h"
 #include "graph/graph_def.h"
 #include "proto/saved_model.pb-c.h"

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/columns.h"
 #include "base/map.h"
 #include "base/memory.h"
-#include "cli/columns.h"
 #include "cli/inspect.h"
 #include "proto/event.pb-c.h"
 #include "store/checkpoint.h"

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/terminal.h"
 
 enum { MAX_LINE = 1 << 16, MAX_PENDING = 1 << 20 };
 
@@ -35,10 +36,10 @@ static bool same_terminal(void)
 
 mr_screen *mr_screen_new(bool table)
 {
-    const char *term = getenv("TERM"), *plain = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
     mr_screen *s = mr_new(mr_screen);
     s->table = table && isatty(2) && term && strcmp(term, "dumb") != 0;
-    s->color = isatty(2) && term && strcmp(term, "dumb") != 0 && !(plain && plain[0]);
+    s->color = mr_terminal_color(2, MR_COLOR_AUTO);
     s->one = same_terminal();
     return s;
 }
@@ -62,17 +63,10 @@ void mr_screen_write(int fd, const char *p, size_t n)
 
 /* ---- lines ---- */
 
-/* A color for each task, in turn. */
-static const char *color_of(int number)
-{
-    static const char *const colors[] = {"36", "32", "35", "34", "33", "96", "92", "95", "94", "93"};
-    return colors[(unsigned)number % (unsigned)MR_COUNT(colors)];
-}
-
 static void compose_line(int number, const char *name, int width, mr_sv text, bool color, mr_str *out)
 {
     if (color)
-        mr_str_printf(out, "\x1b[%sm[%-*s]\x1b[0m ", color_of(number), width, name);
+        mr_str_printf(out, "\x1b[%sm[%-*s]\x1b[0m ", mr_style_device(number), width, name);
     else
         mr_str_printf(out, "[%-*s] ", width, name);
     mr_str_append(out, text.p, text.n);

@@ -127,6 +127,8 @@ typedef struct mr_timeline_text_options {
     int64_t from_ns, to_ns; /* the part to be drawn; both 0: all */
     bool no_names;          /* nothing is written into the spans */
     bool no_shares;         /* no column with the busy share of a lane: the timeline holds only some of its spans */
+    bool color;             /* spans are colored with escape sequences: computing by lane, the rest by kind */
+    bool ascii;             /* shortened names end in ~ instead of the ellipsis of UTF-8 */
 } mr_timeline_text_options;
 /* options may be NULL. */
 void mr_timeline_text(const mr_timeline *t, const mr_timeline_text_options *options, mr_str *out);

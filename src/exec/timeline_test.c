@@ -1,6 +1,7 @@
 /* exec/timeline_test.c -- the model of a run, its Chrome trace and its picture. */
 #include "exec/timeline.h"
 
+#include "base/wrap.h"
 #include "tests/harness/test.h"
 #include "wire/json.h"
 
@@ -54,9 +55,86 @@ MR_TEST(timeline_draws_lanes_with_names_and_shares)
         mr_str_z(&out),
         "                         |0 ms       |1          |2          |3\n"
         "worker:0  CPU:0          [net/conv1==============]                          50 %\n"
-        "ps:0      from worker:0                          [>>>>>]                    13 %\n"
+        "ps:0      from worker:0                          [>edg\xe2\x80\xa6]                    13 %\n"
         "          CPU:0          ..wait........................[apply============]  38 %\n"
         "                         = compute   > send   . wait\n");
+    mr_str_deinit(&out);
+    mr_timeline_deinit(&t);
+}
+
+/* One span in a lane of 20 cells; the cells that are drawn. */
+static void check_box(const char *name, mr_span_kind kind, int cells, bool ascii, const char *expected)
+{
+    mr_timeline t;
+    mr_str out = {0};
+    mr_timeline_init(&t);
+    int lane = mr_timeline_lane(&t, mr_timeline_task(&t, MR_SV("a")), MR_SV("b"));
+    mr_timeline_span(&t, (mr_span){.name = name, .lane = lane, .kind = kind, .start_ns = 0, .end_ns = 1000 * cells});
+    mr_timeline_text_options o = {.width = 32, .to_ns = 20000, .no_shares = true, .ascii = ascii};
+    mr_timeline_text(&t, &o, &out);
+    const char *line = strstr(mr_str_z(&out), "\na  b  ");
+    MR_CHECK(line != NULL);
+    mr_sv rest = mr_sv_of(line + 7), drawn = {0};
+    mr_sv_cut(&rest, '\n', &drawn);
+    if (!mr_sv_is(drawn, expected))
+        mr_test_fail(__FILE__, __LINE__, "'%s' in %d cells is\n%.*s, expected\n%s", name, cells, MR_SV_ARG(drawn),
+                     expected);
+    mr_str_deinit(&out);
+    mr_timeline_deinit(&t);
+}
+
+MR_TEST(timeline_boxes_have_the_name_that_fits)
+{
+    check_box("net/conv1/MatMul", MR_SPAN_COMPUTE, 18, true, "[net/conv1/MatMul]");
+    check_box("net/conv1/MatMul", MR_SPAN_COMPUTE, 17, true, "[conv1/MatMul===]");
+    check_box("net/conv1/MatMul", MR_SPAN_COMPUTE, 13, true, "[MatMul=====]");
+    check_box("net/conv1/MatMul", MR_SPAN_COMPUTE, 8, true, "[MatMul]");
+    check_box("net/conv1/MatMul", MR_SPAN_COMPUTE, 7, true, "[MatM~]");
+    check_box("net/conv1/MatMul", MR_SPAN_COMPUTE, 6, true, "[Mat~]");
+    check_box("net/conv1/MatMul", MR_SPAN_COMPUTE, 5, true, "[===]"); /* two letters say nothing */
+    check_box("x", MR_SPAN_COMPUTE, 3, true, "[x]");
+    check_box("", MR_SPAN_COMPUTE, 10, true, "[========]");
+    check_box("net/", MR_SPAN_COMPUTE, 6, true, "[net/]");
+    check_box("network/", MR_SPAN_COMPUTE, 8, true, "[======]"); /* nothing after the slash to show */
+    check_box("x", MR_SPAN_COMPUTE, 2, true, "==");
+    check_box("net/x", MR_SPAN_SEND, 4, true, "[>x]");
+    check_box("MatMul", MR_SPAN_SEND, 7, true, "[>Mat~]");
+    check_box("MatMul", MR_SPAN_SEND, 7, false, "[>Mat\xe2\x80\xa6]");
+}
+
+MR_TEST(timeline_color_is_that_of_the_lane_or_of_the_kind)
+{
+    mr_timeline t;
+    mr_str out = {0};
+    small(&t);
+    mr_timeline_text(&t, &(mr_timeline_text_options){.width = 80, .color = true}, &out);
+    const char *text = mr_str_z(&out);
+    MR_CHECK(strstr(text, "\x1b[36mCPU:0\x1b[0m          \x1b[30;46m[net/conv1              ]\x1b[0m "));
+    MR_CHECK(strstr(text, "\x1b[97;41m[>edg\xe2\x80\xa6]\x1b[0m ")); /* a transfer: red */
+    MR_CHECK(strstr(text, "\x1b[32mCPU:0\x1b[0m          \x1b[97;100m..wait"));
+    MR_CHECK(strstr(text, ".\x1b[0m\x1b[30;42m[apply            ]\x1b[0m "));
+    MR_CHECK(strstr(text, "\x1b[30;46m \x1b[0m compute   \x1b[97;41m>\x1b[0m send   \x1b[97;100m.\x1b[0m wait\n"));
+    mr_str_deinit(&out);
+    mr_timeline_deinit(&t);
+}
+
+MR_TEST(timeline_text_shortens_long_labels_to_fit_a_narrow_terminal)
+{
+    mr_timeline t;
+    mr_str out = {0};
+    mr_timeline_init(&t);
+    int task = mr_timeline_task(&t, MR_SV("/job:worker/replica:0/task:17"));
+    int lane = mr_timeline_lane(&t, task, MR_SV("from /job:ps/replica:0/task:3"));
+    mr_timeline_span(&t, (mr_span){.name = "x", .lane = lane, .end_ns = 10});
+    for (int width = 42; width < 120; width++) {
+        mr_str_clear(&out);
+        mr_timeline_text(&t, &(mr_timeline_text_options){.width = width}, &out);
+        for (mr_sv rest = mr_str_view(&out), line; mr_sv_cut(&rest, '\n', &line);)
+            MR_CHECK(mr_text_columns(line) <= width);
+    }
+    mr_str_clear(&out);
+    mr_timeline_text(&t, &(mr_timeline_text_options){.width = 60, .ascii = true}, &out);
+    MR_CHECK(strstr(mr_str_z(&out), "\n~task:17         ~task:3          [x=================] 100 %\n"));
     mr_str_deinit(&out);
     mr_timeline_deinit(&t);
 }
@@ -81,7 +159,7 @@ MR_TEST(timeline_text_shows_what_is_shorter_than_a_cell)
     mr_timeline_span(&t, (mr_span){.name = "tiny", .lane = lane, .start_ns = 500, .end_ns = 500});
     mr_timeline_mark(&t, lane, 1000, "crash");
     mr_timeline_mark(&t, lane, 0, "began");
-    mr_timeline_text(&t, &(mr_timeline_text_options){.width = 31}, &out);
+    mr_timeline_text(&t, &(mr_timeline_text_options){.width = 32}, &out);
     MR_CHECK_STR(mr_str_z(&out), "      |0 us     |0.5\n"
                                  "a  b  !         =        !   0 %\n"
                                  "      = compute\n"

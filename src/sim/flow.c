@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/wrap.h"
 #include "passes/effort.h"
 #include "sim/show.h"
 
@@ -20,6 +21,7 @@ typedef MR_VEC(event) event_vec;
 
 typedef struct flow {
     const mr_sim_step *s;
+    const mr_terminal *to;
     mr_str line;
     int width; /* of the column of places: gpu0, gpu0>gpu1 */
 } flow;
@@ -50,21 +52,27 @@ static void list_events(const mr_sim_step *s, event_vec *out)
 
 static void put_time(mr_str *out, double s) { mr_put_duration(out, (double)llround(s * 1e9)); }
 
-static void begin_line(flow *f, double at, const char *place)
+static int text_column(const flow *f) { return 9 + 2 + f->width + 2; }
+
+/* Time and place; `to` < 0: on a device, else from one to another. */
+static void begin_line(flow *f, double at, int from, int to)
 {
     mr_str time = {0};
     put_time(&time, at);
     mr_str_clear(&f->line);
-    mr_str_printf(&f->line, "%9s  %-*s  ", mr_str_z(&time), f->width, place);
+    mr_str_printf(&f->line, "%9s  ", mr_str_z(&time));
+    if (from >= 0 && to < 0)
+        mr_style_put(f->to, mr_style_device(from), mr_sv_of(device_name(f->s, from)), &f->line);
+    else if (from >= 0)
+        mr_style_printf(f->to, MR_STYLE_SEND, &f->line, "%s>%s", device_name(f->s, from), device_name(f->s, to));
+    mr_text_pad(&f->line, 0, text_column(f));
     mr_str_deinit(&time);
 }
 
 static void tell_sent(flow *f, const mr_play_send *x)
 {
     const mr_sim_step *s = f->s;
-    char place[80];
-    snprintf(place, sizeof place, "%s>%s", device_name(s, x->from), device_name(s, x->to));
-    begin_line(f, x->start, place);
+    begin_line(f, x->start, x->from, x->to);
     mr_sim_step_send_label(s, x, &f->line);
     mr_str_appendz(&f->line, " is sent");
     if (x->bytes) {
@@ -88,7 +96,7 @@ static void tell_ready(flow *f, int v)
 {
     const mr_sim_step *s = f->s;
     int who = running_node(s, s->device[v], s->planned.play.ready_at[v]);
-    begin_line(f, s->planned.play.ready_at[v], device_name(s, s->device[v]));
+    begin_line(f, s->planned.play.ready_at[v], s->device[v], -1);
     mr_sim_step_label(s, v, &f->line);
     mr_str_appendz(&f->line, " is ready");
     if (who >= 0) {
@@ -103,7 +111,7 @@ static void tell_runs(flow *f, int v)
     const mr_node *n = s->nodes[v];
     double took = s->planned.play.finish[v] - s->planned.play.start[v];
     mr_effort e = mr_effort_of(n, MR_USUAL_DIM);
-    begin_line(f, s->planned.play.start[v], device_name(s, s->device[v]));
+    begin_line(f, s->planned.play.start[v], s->device[v], -1);
     mr_sim_step_label(s, v, &f->line);
     if (mr_node_is(n, "_Arg") || mr_node_is(n, "_Retval")) { /* takes no time */
         mr_str_appendz(&f->line, mr_node_is(n, "_Arg") ? " is fed" : " is fetched");
@@ -117,10 +125,16 @@ static void tell_runs(flow *f, int v)
     }
 }
 
-/* Calls `tell` for each line, in the order of time, until it returns false. */
-void mr_sim_show_flow(const mr_sim_step *s, bool (*tell)(void *arg, const char *line), void *arg)
+static bool end_line(flow *f, bool (*tell)(void *arg, const char *text), void *arg)
 {
-    flow f = {.s = s, .width = 4};
+    mr_wrap(&f->line, 0, f->to->width, text_column(f));
+    return tell(arg, mr_str_z(&f->line));
+}
+
+/* Calls `tell` for each event, in the order of time, until it returns false. */
+void mr_sim_show_flow(const mr_sim_step *s, const mr_terminal *to, bool (*tell)(void *arg, const char *text), void *arg)
+{
+    flow f = {.s = s, .to = to, .width = 4};
     event_vec events = {0};
     int widest = 4;
     for (int d = 0; d < s->n_devices; d++)
@@ -136,12 +150,12 @@ void mr_sim_show_flow(const mr_sim_step *s, bool (*tell)(void *arg, const char *
             tell_ready(&f, e->number);
         else
             tell_runs(&f, e->number);
-        on = tell(arg, mr_str_z(&f.line));
+        on = end_line(&f, tell, arg);
     }
     if (on) {
-        begin_line(&f, s->step_s, "");
+        begin_line(&f, s->step_s, -1, -1);
         mr_str_appendz(&f.line, "the step is over");
-        tell(arg, mr_str_z(&f.line));
+        end_line(&f, tell, arg);
     }
     mr_vec_deinit(&events);
     mr_str_deinit(&f.line);

@@ -355,13 +355,21 @@ static const field plan_fields[] = {
 #define JOB(member) AT(mr_sim_cluster, job.member)
 
 typedef struct slow_plan {
-    int64_t worker;
-    double factor;
+    int task;
+    int64_t index, worker; /* -1: not given */
+    double factor, at_s, for_s;
 } slow_plan;
 
 static const field slow_fields[] = {
-    {"worker", MR_SIM_WHOLE, AT(slow_plan, worker), 0, MR_SIMTRAIN_MAX_TASKS, 0, .about = "number of the worker"},
-    {"factor", MR_SIM_NUMBER, AT(slow_plan, factor), 0.01, 1000, 2, .about = "factor on its compute time"},
+    {"task", MR_SIM_WORD, AT(slow_plan, task), .words = "worker ps", .about = "kind of the task that is slow"},
+    {"index", MR_SIM_WHOLE, AT(slow_plan, index), 0, MR_SIMTRAIN_MAX_TASKS, 0, .about = "number of the task"},
+    {"worker", MR_SIM_WHOLE, AT(slow_plan, worker), 0, MR_SIMTRAIN_MAX_TASKS, NAN,
+     .about = "instead of index: number of the worker"},
+    {"factor", MR_SIM_NUMBER, AT(slow_plan, factor), 0.01, 1000, 2,
+     .about = "factor on the compute time of a worker, or on the time of a message at a parameter server; it applies to "
+              "work that begins in the interval, and factors of overlapping intervals multiply"},
+    {"at_s", MR_SIM_NUMBER, AT(slow_plan, at_s), 0, 1e9, 0, .about = "when the task becomes slow"},
+    {"for_s", MR_SIM_NUMBER, AT(slow_plan, for_s), 1e-6, 1e9, NAN, .about = "for how long (default: to the end)"},
     {0},
 };
 
@@ -370,8 +378,14 @@ static void read_slow(reader *r, void *cluster)
     mr_sim_cluster *c = cluster;
     slow_plan s = {0};
     mr_sim_object_init(slow_fields, &s);
+    s.index = s.worker = -1;
     mr_sim_read_object(r, slow_fields, &s, NULL);
-    mr_vec_push(&c->slow, (mr_simtrain_slow){(int)s.worker, s.factor});
+    if (s.worker >= 0 && s.index >= 0)
+        mr_sim_reader_fail(r, "index and worker are both given");
+    if (s.worker >= 0 && s.task != MR_SIMTRAIN_WORKER)
+        mr_sim_reader_fail(r, "worker is given, but the task is a ps; use index");
+    int64_t index = MR_MAX(MR_MAX(s.index, s.worker), 0);
+    mr_vec_push(&c->slow, (mr_simtrain_slow){(int)index, s.factor, (mr_simtrain_kind)s.task, s.at_s, isnan(s.for_s) ? 0 : s.for_s});
 }
 
 static void read_slows(reader *r, void *cluster) { mr_sim_read_list(r, 1000, cluster, read_slow); }
@@ -403,12 +417,46 @@ static void read_crash(reader *r, void *cluster)
 
 static void read_crashes(reader *r, void *cluster) { mr_sim_read_list(r, 1000, cluster, read_crash); }
 
+typedef struct cut_plan {
+    int64_t worker, ps; /* ps -1: not given */
+    double at_s, for_s;
+} cut_plan;
+
+static const field cut_fields[] = {
+    {"worker", MR_SIM_WHOLE, AT(cut_plan, worker), 0, MR_SIMTRAIN_MAX_TASKS, 0, .about = "number of the worker"},
+    {"ps", MR_SIM_WHOLE, AT(cut_plan, ps), 0, MR_SIMTRAIN_MAX_TASKS, NAN,
+     .about = "number of the parameter server (default: all of them)"},
+    {"at_s", MR_SIM_NUMBER, AT(cut_plan, at_s), 0, 1e9, 1, .about = "when the cut begins"},
+    {"for_s", MR_SIM_NUMBER, AT(cut_plan, for_s), 1e-6, 1e9, 1, .about = "how long it lasts"},
+    {0},
+};
+
+static void read_cut(reader *r, void *cluster)
+{
+    mr_sim_cluster *c = cluster;
+    cut_plan k = {0};
+    mr_sim_object_init(cut_fields, &k);
+    k.ps = -1;
+    mr_sim_read_object(r, cut_fields, &k, NULL);
+    mr_vec_push(&c->cuts, (mr_simtrain_cut){(int)k.worker, (int)k.ps, k.at_s, k.for_s});
+}
+
+static void read_cuts(reader *r, void *cluster) { mr_sim_read_list(r, 1000, cluster, read_cut); }
+
+static void read_checkpoint(reader *r, void *cluster)
+{
+    mr_vec_push(&((mr_sim_cluster *)cluster)->checkpoints, mr_sim_read_number(r, 0, 1e9));
+}
+
+static void read_checkpoints(reader *r, void *cluster) { mr_sim_read_list(r, 1000, cluster, read_checkpoint); }
+
 static const field cluster_fields[] = {
     {"workers", MR_SIM_WHOLE, AT(mr_sim_cluster, workers), 1, 10000, 1, .about = "tasks that compute steps"},
-    {"ps", MR_SIM_WHOLE, AT(mr_sim_cluster, ps), 1, 1000, 1, .about = "tasks that hold the parameters"},
-    {"mode", MR_SIM_WORD, AT(mr_sim_cluster, mode), .words = "async sync backup bounded adaptive",
+    {"ps", MR_SIM_WHOLE, AT(mr_sim_cluster, ps), 1, 1000, 1, .about = "tasks that hold the parameters (allreduce has none, and ignores this and what describes them)"},
+    {"mode", MR_SIM_WORD, AT(mr_sim_cluster, mode), .words = "async sync backup bounded adaptive allreduce",
      .about = "async: no worker waits; sync: all wait for all; backup: the slowest gradients are dropped; bounded: no "
-              "worker is far ahead; adaptive: the number of dropped gradients is chosen before each step"},
+              "worker is far ahead; adaptive: the number of dropped gradients is chosen before each step; allreduce: all wait "
+              "for all and reduce their gradients in a ring"},
     {"backup", MR_SIM_WHOLE, AT(mr_sim_cluster, backup), 0, 1000, 0,
      .about = "for sync and backup: additional workers (default for backup: 1)"},
     {"delay", MR_SIM_WHOLE, AT(mr_sim_cluster, delay), 0, 1000000, 4,
@@ -447,8 +495,12 @@ static const field cluster_fields[] = {
     {"tail_share", MR_SIM_NUMBER, JOB(tail_share), 0, 1, 1, .about = "stragglers: share of steps with this addition"},
     {"spread", MR_SIM_NUMBER, JOB(spread), 0, 2, 0,
      .about = "stragglers: spread of worker speeds (sigma of a log-normal factor)"},
-    {"slow", MR_SIM_OTHER, .words = "list", .read = read_slows, .about = "stragglers: slow workers"},
+    {"slow", MR_SIM_OTHER, .words = "list", .read = read_slows, .about = "stragglers: slow tasks"},
     {"crashes", MR_SIM_OTHER, .words = "list", .read = read_crashes, .about = "failures at given times"},
+    {"cuts", MR_SIM_OTHER, .words = "list", .read = read_cuts,
+     .about = "times in which no message passes between a worker and parameter servers: messages wait until the cut "
+              "ends; a synchronous worker that is cut off for longer than lease_s is not waited for until it is back "
+              "(allreduce: no message passes between the worker and the others)"},
     {"worker_mtbf_s", MR_SIM_NUMBER, JOB(worker_mtbf_s), 0, 1e9, 0,
      .about = "mean time between failures of a worker (0: never)"},
     {"ps_mtbf_s", MR_SIM_NUMBER, JOB(ps_mtbf_s), 0, 1e9, 0,
@@ -457,11 +509,15 @@ static const field cluster_fields[] = {
      .about = "share of these failures that take down the whole host"},
     {"restart_s", MR_SIM_NUMBER, JOB(restart_s), 0, 1e6, 2, .about = "time until a crashed task runs again"},
     {"open_s", MR_SIM_NUMBER, JOB(open_s), 0, 1e6, 0.1, .about = "time to open a session with the cluster"},
-    {"lease_s", MR_SIM_NUMBER, JOB(lease_s), 0, 1e6, 10, .about = "for sync: how long to wait for a silent worker"},
+    {"lease_s", MR_SIM_NUMBER, JOB(lease_s), 0, 1e6, 10, 
+     .about = "for sync and allreduce: how long to wait for a silent worker"},
     {"chief_s", MR_SIM_NUMBER, JOB(chief_s), 0, 1e6, 10,
      .about = "how long the chief may be silent before another worker takes over"},
     {"checkpoint_s", MR_SIM_NUMBER, JOB(checkpoint_s), 0, 1e9, 0,
      .about = "time between checkpoints (0: no checkpoints)"},
+    {"checkpoints", MR_SIM_OTHER, .words = "list of numbers", .read = read_checkpoints,
+     .about = "times of further checkpoints, in seconds; one is left out if a checkpoint is being written already, or "
+              "if a task that is needed for it is down"},
     {"save_s", MR_SIM_NUMBER, JOB(save_s), 0, 1e6, 0.2, .about = "time to write a checkpoint"},
     {"save_blocks", MR_SIM_FLAG, JOB(save_blocks), .about = "no step begins while a checkpoint is written"},
     {"restore_s", MR_SIM_NUMBER, JOB(restore_s), 0, 1e6, 0.2, .about = "time to restore a checkpoint"},
@@ -477,13 +533,13 @@ static void init_cluster(mr_sim_cluster *c)
 /* Converts what the tables cannot represent: ints, and modes that set two members. */
 static void settle_cluster(mr_sim_cluster *c)
 {
-    enum { ASYNC, SYNC, BACKUP, BOUNDED, ADAPTIVE };
+    enum { ASYNC, SYNC, BACKUP, BOUNDED, ADAPTIVE, ALLREDUCE };
     static const mr_simtrain_mode modes[] = {MR_SIMTRAIN_ASYNC, MR_SIMTRAIN_SYNC, MR_SIMTRAIN_SYNC, MR_SIMTRAIN_BOUNDED,
-                                             MR_SIMTRAIN_SYNC};
+                                             MR_SIMTRAIN_SYNC, MR_SIMTRAIN_ALLREDUCE};
     mr_simtrain_job *j = &c->job;
     j->mode = modes[c->mode];
     j->n_workers = (int)c->workers;
-    j->n_ps = (int)c->ps;
+    j->n_ps = c->mode == ALLREDUCE ? 0 : (int)c->ps;
     j->backup = c->mode == BACKUP ? (int)MR_MAX(c->backup, 1) : c->mode == SYNC ? (int)c->backup : 0;
     j->adaptive = c->mode == ADAPTIVE;
     j->delay_bound = (int)c->delay;
@@ -495,6 +551,10 @@ static void settle_cluster(mr_sim_cluster *c)
     j->n_slow = c->slow.n;
     j->crashes = c->crashes.p;
     j->n_crashes = c->crashes.n;
+    j->cuts = c->cuts.p;
+    j->n_cuts = c->cuts.n;
+    j->checkpoints = c->checkpoints.p;
+    j->n_checkpoints = c->checkpoints.n;
 }
 
 /* ---- reading ---- */
@@ -568,6 +628,8 @@ void mr_sim_plan_deinit(mr_sim_plan *p)
     mr_vec_deinit(&p->pins);
     mr_vec_deinit(&p->cluster.slow);
     mr_vec_deinit(&p->cluster.crashes);
+    mr_vec_deinit(&p->cluster.cuts);
+    mr_vec_deinit(&p->cluster.checkpoints);
     mr_arena_deinit(&p->arena);
     *p = (mr_sim_plan){0};
 }
@@ -682,4 +744,5 @@ void mr_sim_plan_keys(mr_str *out)
     mr_sim_print_fields(cluster_fields, "cluster.", out);
     mr_sim_print_fields(slow_fields, "cluster.slow[].", out);
     mr_sim_print_fields(crash_fields, "cluster.crashes[].", out);
+    mr_sim_print_fields(cut_fields, "cluster.cuts[].", out);
 }

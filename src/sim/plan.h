@@ -72,6 +72,8 @@ typedef struct mr_sim_cluster {
     int64_t workers, ps, steps, warmup, seed, backup, delay, window, hosts;
     MR_VEC(mr_simtrain_slow) slow;
     MR_VEC(mr_simtrain_crash) crashes;
+    MR_VEC(mr_simtrain_cut) cuts;
+    MR_VEC(double) checkpoints;
 } mr_sim_cluster;
 
 /* What to show: bits. */

@@ -63,7 +63,8 @@ MR_TEST(sim_plan_reads_a_model_whatever_the_order_of_its_keys)
 MR_TEST(sim_plan_reads_a_cluster)
 {
     mr_sim_plan p = read("{" GRAPH ", \"cluster\": {\"workers\": 50, \"ps\": 3, \"mode\": \"backup\", \"checkpoint_s\": 60, \"rpc_us\": 1.5,"
-                         " \"slow\": [{\"worker\": 3, \"factor\": 4}], \"crashes\": [{\"task\": \"ps\", \"index\": 1, \"at_s\": 9,"
+                         " \"checkpoints\": [7, 0.5], \"cuts\": [{\"worker\": 2, \"at_s\": 3}, {\"ps\": 0}],"
+                         " \"slow\": [{\"worker\": 3, \"factor\": 4}, {\"task\": \"ps\", \"index\": 2, \"at_s\": 1, \"for_s\": 2.5}], \"crashes\": [{\"task\": \"ps\", \"index\": 1, \"at_s\": 9,"
                          " \"silent\": true}]}}");
     const mr_simtrain_job *j = &p.cluster.job;
     MR_CHECK(p.cluster.given);
@@ -73,11 +74,38 @@ MR_TEST(sim_plan_reads_a_cluster)
     MR_CHECK_INT(j->backup, 1);
     MR_CHECK_NEAR(j->checkpoint_s, 60, 0);
     MR_CHECK_NEAR(j->rpc_s, 1.5e-6, 1e-15);
-    MR_CHECK_INT(j->n_slow, 1);
+    MR_CHECK_INT(j->n_slow, 2);
+    MR_CHECK_INT(j->slow[0].index, 3);
+    MR_CHECK_INT(j->slow[0].kind, MR_SIMTRAIN_WORKER);
     MR_CHECK_NEAR(j->slow[0].factor, 4, 0);
+    MR_CHECK_NEAR(j->slow[0].for_s, 0, 0);
+    MR_CHECK_INT(j->slow[1].index, 2);
+    MR_CHECK_INT(j->slow[1].kind, MR_SIMTRAIN_PS);
+    MR_CHECK_NEAR(j->slow[1].factor, 2, 0);
+    MR_CHECK_NEAR(j->slow[1].at_s, 1, 0);
+    MR_CHECK_NEAR(j->slow[1].for_s, 2.5, 0);
     MR_CHECK_INT(j->n_crashes, 1);
     MR_CHECK_INT(j->crashes[0].kind, MR_SIMTRAIN_PS);
     MR_CHECK(j->crashes[0].silent);
+    MR_CHECK_INT(j->n_cuts, 2);
+    MR_CHECK_INT(j->cuts[0].worker, 2);
+    MR_CHECK_INT(j->cuts[0].ps, -1);
+    MR_CHECK_NEAR(j->cuts[0].at_s, 3, 0);
+    MR_CHECK_NEAR(j->cuts[0].for_s, 1, 0);
+    MR_CHECK_INT(j->cuts[1].ps, 0);
+    MR_CHECK_INT(j->n_checkpoints, 2);
+    MR_CHECK_NEAR(j->checkpoints[1], 0.5, 0);
+    mr_sim_plan_deinit(&p);
+}
+
+/* The number of parameter servers may stay in the plan when the mode changes. */
+MR_TEST(sim_plan_allreduce_ignores_parameter_servers)
+{
+    mr_sim_plan p = read("{" GRAPH ", \"cluster\": {\"workers\": 4, \"ps\": 3, \"mode\": \"allreduce\"}}");
+    MR_CHECK_INT(p.cluster.job.mode, MR_SIMTRAIN_ALLREDUCE);
+    MR_CHECK_INT(p.cluster.job.n_ps, 0);
+    MR_CHECK_OK(mr_sim_plan_set(&p, MR_SV("cluster.ps"), 5));
+    MR_CHECK_INT(p.cluster.job.n_ps, 0);
     mr_sim_plan_deinit(&p);
 }
 
@@ -96,8 +124,19 @@ MR_TEST(sim_plan_errors_name_their_place)
             "plan.json: links[0].to: unknown device 'x'");
     refused("{" GRAPH ", \"cluster\": {\"slow\": [{\"factor\": 1e9}]}}",
             "plan.json: cluster.slow[0].factor: 1e+09 is out of range");
+    refused("{" GRAPH ", \"cluster\": {\"checkpoints\": [1, -1]}}",
+            "plan.json: cluster.checkpoints[1]: -1 is out of range, expected 0 to 1e+09");
+    refused("{" GRAPH ", \"cluster\": {\"checkpoints\": 5}}", "plan.json: cluster.checkpoints: expected a list");
+    refused("{" GRAPH ", \"cluster\": {\"slow\": [{\"worker\": 1, \"index\": 1}]}}",
+            "plan.json: cluster.slow[0]: index and worker are both given");
+    refused("{" GRAPH ", \"cluster\": {\"slow\": [{\"worker\": 1, \"task\": \"ps\"}]}}",
+            "plan.json: cluster.slow[0]: worker is given, but the task is a ps; use index");
+    refused("{" GRAPH ", \"cluster\": {\"slow\": [{\"for_s\": 0}]}}", "plan.json: cluster.slow[0].for_s: 0 is out of range");
+    refused("{" GRAPH ", \"cluster\": {\"cuts\": [{\"ps\": -1}]}}", "plan.json: cluster.cuts[0].ps: -1 is out of range");
+    refused("{" GRAPH ", \"cluster\": {\"cuts\": [{\"task\": 1}]}}",
+            "plan.json: cluster.cuts[0].task: unknown key; expected one of worker, ps");
     refused("{" GRAPH ", \"cluster\": {\"mode\": \"both\"}}",
-            "plan.json: cluster.mode: 'both' is invalid, expected one of: async sync backup bounded adaptive");
+            "plan.json: cluster.mode: 'both' is invalid, expected one of: async sync backup bounded adaptive allreduce");
 }
 
 MR_TEST(sim_plan_refuses_what_makes_no_sense)

@@ -4,8 +4,12 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/columns.h"
 #include "base/memory.h"
+#include "base/wrap.h"
 #include "passes/effort.h"
+
+enum { KEY = 11 }; /* columns of the keys of the summary */
 
 void mr_sim_put_size(mr_str *out, double n, const char *unit)
 {
@@ -16,16 +20,24 @@ void mr_sim_put_size(mr_str *out, double n, const char *unit)
     mr_str_printf(out, "%.*f %s%s", n < 9.995 && i ? 2 : n < 99.95 && i ? 1 : 0, n, powers[i], unit);
 }
 
-static void put_time(mr_str *out, double s) { mr_put_duration(out, (double)llround(s * 1e9)); }
-
-/* Pads the text written since `from` to a width. */
-static void pad_to(mr_str *out, size_t from, int width)
+void mr_sim_put_heading(const mr_terminal *to, const char *before, const char *text, mr_str *out)
 {
-    while (out->n - from < (size_t)width)
-        mr_str_appendc(out, ' ');
+    mr_str_appendz(out, before);
+    size_t from = out->n;
+    mr_style_put(to, MR_STYLE_HEADING, mr_sv_of(text), out);
+    mr_str_appendc(out, '\n');
+    mr_wrap(out, from, to->width, 0);
 }
 
+static void put_time(mr_str *out, double s) { mr_put_duration(out, (double)llround(s * 1e9)); }
+
 static const char *device_name(const mr_sim_step *s, int d) { return s->plan->devices.p[d].name; }
+
+/* The name in the color that the device has in the timeline. */
+static void put_device(const mr_sim_step *s, int d, const mr_terminal *to, mr_str *out)
+{
+    mr_style_put(to, mr_style_device(d), mr_sv_of(device_name(s, d)), out);
+}
 
 static int name_width(const mr_sim_step *s)
 {
@@ -65,12 +77,15 @@ static void show_graph(const mr_sim_step *s, mr_str *out)
     mr_sim_put_size(out, total_flops(s), "FLOP\n");
 }
 
-static void show_devices(const mr_sim_step *s, mr_str *out)
+static void show_devices(const mr_sim_step *s, const mr_terminal *to, mr_str *out)
 {
     int width = name_width(s);
     for (int d = 0; d < s->n_devices; d++) {
         const mr_speed *v = &s->devices[d]->speed;
-        mr_str_printf(out, "%-10s %-*s  ", d ? "" : "devices", width, device_name(s, d));
+        size_t from = out->n;
+        mr_str_printf(out, "%-*s", KEY, d ? "" : "devices");
+        put_device(s, d, to, out);
+        mr_text_pad(out, from, KEY + width + 2);
         mr_sim_put_size(out, v->flops_per_s, "FLOP/s, ");
         mr_sim_put_size(out, v->bytes_per_s, "B/s, ");
         put_time(out, v->op_s);
@@ -80,34 +95,46 @@ static void show_devices(const mr_sim_step *s, mr_str *out)
             mr_sim_put_size(out, (double)s->memory[d], "B");
         }
         mr_str_appendc(out, '\n');
+        mr_wrap(out, from, to->width, KEY + width + 2);
     }
 }
 
-static void show_step(const mr_sim_step *s, const double *single, mr_str *out)
+static void show_step(const mr_sim_step *s, const double *single, const mr_terminal *to, mr_str *out)
 {
     int best = 0;
+    mr_str time = {0};
+    put_time(&time, s->step_s);
     mr_str_appendz(out, "step       ");
-    put_time(out, s->step_s);
+    mr_style_put(to, MR_STYLE_HEADING, mr_str_view(&time), out);
+    mr_str_deinit(&time);
     for (int d = 1; single && d < s->n_devices; d++)
         best = single[d] < single[best] ? d : best;
     if (single && s->n_devices > 1 && !isinf(single[best])) {
-        const char *before = s->plan->pins.n ? "with all unpinned nodes on " : "on ", *after = s->plan->pins.n ? "" : " alone";
-        if (single[best] == s->step_s) {
-            mr_str_printf(out, ", the same as %s%s%s", before, device_name(s, best), after);
-        } else { /* never shorter: passes/place_cost.c */
-            mr_str_printf(out, ", %.2f times as fast as %s%s%s (", single[best] / s->step_s, before, device_name(s, best), after);
+        bool same = single[best] == s->step_s; /* never shorter: passes/place_cost.c */
+        if (same)
+            mr_str_appendz(out, ", the same as ");
+        else
+            mr_str_printf(out, ", %.2f times as fast as ", single[best] / s->step_s);
+        mr_str_appendz(out, s->plan->pins.n ? "with all unpinned nodes on " : "on ");
+        put_device(s, best, to, out);
+        mr_str_appendz(out, s->plan->pins.n ? "" : " alone");
+        if (!same) {
+            mr_str_appendz(out, " (");
             put_time(out, single[best]);
             mr_str_appendc(out, ')');
         }
     }
     mr_str_appendz(out, "\nbusy       ");
-    for (int d = 0; d < s->n_devices; d++)
-        mr_str_printf(out, "%s%s %.0f %%", d ? ", " : "", device_name(s, d), s->step_s > 0 ? 100 * s->busy_s[d] / s->step_s : 0);
+    for (int d = 0; d < s->n_devices; d++) {
+        mr_str_appendz(out, d ? ", " : "");
+        put_device(s, d, to, out);
+        mr_str_printf(out, " %.0f %%", s->step_s > 0 ? 100 * s->busy_s[d] / s->step_s : 0);
+    }
     mr_str_appendc(out, '\n');
 }
 
 /* Shows what the pins cost, compared with the best single device of the plan without pins. */
-static void show_pins(const mr_sim_step *s, mr_str *out)
+static void show_pins(const mr_sim_step *s, const mr_terminal *to, mr_str *out)
 {
     mr_sim_plan free_plan = *s->plan; /* shares everything but its numbers */
     mr_sim_step *unpinned = NULL;
@@ -124,7 +151,9 @@ static void show_pins(const mr_sim_step *s, mr_str *out)
     for (int d = 1; d < s->n_devices; d++)
         best = alone[d] < alone[best] ? d : best;
     if (alone[best] < s->step_s) {
-        mr_str_printf(out, "pins       without pins, %s alone would take ", device_name(s, best));
+        mr_str_appendz(out, "pins       without pins, ");
+        put_device(s, best, to, out);
+        mr_str_appendz(out, " alone would take ");
         put_time(out, alone[best]);
         mr_str_printf(out, " (%.2f times as fast)\n", s->step_s / alone[best]);
     }
@@ -148,90 +177,98 @@ static void show_transfers(const mr_sim_step *s, mr_str *out)
     mr_str_appendc(out, '\n');
 }
 
-void mr_sim_show_summary(const mr_sim_step *s, const double *single, mr_str *out)
+/* The title is free text: what might move the cursor becomes a space. */
+static void show_title(const char *title, const mr_terminal *to, mr_str *out)
+{
+    mr_str text = {0};
+    size_t from = out->n;
+    for (const char *p = title; *p; p++)
+        mr_str_appendc(&text, (unsigned char)*p < ' ' || *p == 0x7f ? ' ' : *p);
+    mr_style_put(to, MR_STYLE_HEADING, mr_str_view(&text), out);
+    mr_str_appendz(out, "\n\n");
+    mr_wrap(out, from, to->width, 0);
+    mr_str_deinit(&text);
+}
+
+void mr_sim_show_summary(const mr_sim_step *s, const double *single, const mr_terminal *to, mr_str *out)
 {
     if (s->plan->title[0])
-        mr_str_printf(out, "%s\n\n", s->plan->title);
+        show_title(s->plan->title, to, out);
+    size_t from = out->n;
     show_graph(s, out);
-    show_devices(s, out);
-    show_step(s, single, out);
+    mr_wrap(out, from, to->width, KEY);
+    show_devices(s, to, out);
+    from = out->n;
+    show_step(s, single, to, out);
     if (single && s->plan->pins.n && s->n_devices > 1)
-        show_pins(s, out);
+        show_pins(s, to, out);
     if (s->n_devices > 1)
         show_transfers(s, out);
     if (s->place.measured)
         mr_str_appendz(out, "times      measured where there are measurements, estimated elsewhere\n");
+    mr_wrap(out, from, to->width, KEY);
 }
 
 /* ---- reasons ---- */
 
 typedef struct reasons {
     const mr_sim_step *s;
+    const mr_terminal *to;
     mr_str *out;
     int width; /* of the names of devices */
 } reasons;
 
+/* What would change if the node were on another device. */
+static void put_choice(mr_str *out, const mr_place_choice *c, double step_s)
+{
+    if (isinf(c->step_s)) {
+        mr_str_appendz(out, "not enough memory\n");
+        return;
+    }
+    mr_str_appendz(out, "it would end at ");
+    put_time(out, c->ends_s);
+    mr_str_appendz(out, ", the step at ");
+    put_time(out, c->step_s);
+    double more = c->step_s - step_s;
+    if (fabs(more) < 0.5e-9) {
+        mr_str_appendz(out, ", as now\n");
+        return;
+    }
+    mr_str_appendz(out, ", ");
+    put_time(out, fabs(more));
+    mr_str_appendz(out, more > 0 ? " later\n" : " earlier\n");
+}
+
 /* Prints why a node is on its device, and what each other device would change. */
 static void tell_reason(void *arg, const mr_place_reason *r)
 {
+    enum { HEAD = 4, CHOICE = 6 };
     reasons *t = arg;
     mr_str *out = t->out;
-    mr_str_printf(out, "  %s (%s) on %s, ends at ", r->node->name, r->node->def->name, device_name(t->s, r->here.device));
+    size_t from = out->n;
+    mr_str_appendz(out, "  ");
+    mr_style_put(t->to, MR_STYLE_HEADING, mr_sv_of(r->node->name), out);
+    mr_str_printf(out, " (%s) on ", r->node->def->name);
+    put_device(t->s, r->here.device, t->to, out);
+    mr_str_appendz(out, ", ends at ");
     put_time(out, r->here.ends_s);
     mr_str_printf(out, ": %s\n", r->why);
+    mr_wrap(out, from, t->to->width, HEAD);
     for (int i = 0; i < r->n_others; i++) {
-        const mr_place_choice *c = &r->others[i];
-        mr_str_printf(out, "      on %-*s  ", t->width, device_name(t->s, c->device));
-        if (isinf(c->step_s)) {
-            mr_str_appendz(out, "not enough memory\n");
-            continue;
-        }
-        mr_str_appendz(out, "it would end at ");
-        put_time(out, c->ends_s);
-        mr_str_appendz(out, ", the step at ");
-        put_time(out, c->step_s);
-        double more = c->step_s - r->here.step_s;
-        if (fabs(more) < 0.5e-9) {
-            mr_str_appendz(out, ", as now\n");
-            continue;
-        }
-        mr_str_appendz(out, ", ");
-        put_time(out, fabs(more));
-        mr_str_appendz(out, more > 0 ? " later\n" : " earlier\n");
+        int column = CHOICE + 3 + t->width + 2;
+        from = out->n;
+        mr_str_printf(out, "%*son ", CHOICE, "");
+        put_device(t->s, r->others[i].device, t->to, out);
+        mr_text_pad(out, from, column);
+        put_choice(out, &r->others[i], r->here.step_s);
+        mr_wrap(out, from, t->to->width, column);
     }
 }
 
-/* Each explained node costs a simulated step for every device. */
-enum { MOST_VISITS = 50000000 };
-
-static mr_status *explain_nodes(const mr_sim_step *s, const bool *wanted, mr_str *out)
+mr_status *mr_sim_show_reasons(const mr_sim_step *s, const char *node, const mr_terminal *to, mr_str *out)
 {
-    int64_t n = 0;
-    for (int i = 0; i < s->def.g->nodes.n; i++)
-        n += s->needed[i] && wanted[i];
-    if (n * s->n_devices * s->n_needed > MOST_VISITS)
-        return mr_error(MR_RESOURCE_EXHAUSTED,
-                        "%lld nodes on %d devices are too many to explain at once; name a few of them", (long long)n,
-                        s->n_devices);
-    reasons r = {s, out, name_width(s)};
-    return mr_sim_step_reasons(s, wanted, tell_reason, &r);
-}
-
-mr_status *mr_sim_show_reasons(const mr_sim_step *s, const char *node, mr_str *out)
-{
-    bool *wanted = mr_new_array(bool, s->def.g->nodes.n + 1);
-    int n = 0;
-    for (int i = 0; i < s->def.g->nodes.n; i++) {
-        wanted[i] = s->needed[i] && (!node || strncmp(s->def.g->nodes.p[i]->name, node, strlen(node)) == 0);
-        n += wanted[i];
-    }
-    size_t before = out->n;
-    mr_status *st =
-        n ? explain_nodes(s, wanted, out) : mr_invalid("The step does not run a node '%s'", node ? node : "");
-    if (!st && out->n == before)
-        st = mr_invalid("The step does not run '%s': it is computed when the step is prepared, or merged with an equal node", node ? node : "");
-    mr_free(wanted);
-    return st;
+    reasons r = {s, to, out, name_width(s)};
+    return mr_sim_step_explain(s, node, tell_reason, &r);
 }
 
 /* ---- placement by layer ---- */
@@ -274,54 +311,46 @@ static void gather_rows(const mr_sim_step *s, const mr_simtrain_chunk *layers, i
     }
 }
 
-/* "gpu0", or "gpu0+gpu1" if the others have at least a fiftieth of the time. */
-static void put_devices(const mr_sim_step *s, const double *seconds, mr_str *out)
+/* "gpu0", or "gpu0+gpu1" if the others have at least a fiftieth of the time. Returns the color of a single device. */
+static const char *put_devices(const mr_sim_step *s, const double *seconds, mr_str *out)
 {
     double sum = 0;
-    int n = 0;
+    int n = 0, last = 0;
     for (int d = 0; d < s->n_devices; d++)
         sum += seconds[d];
     for (int d = 0; d < s->n_devices; d++)
-        if (seconds[d] > 0 && seconds[d] >= sum / 50)
+        if (seconds[d] > 0 && seconds[d] >= sum / 50) {
             mr_str_printf(out, "%s%s", n++ ? "+" : "", device_name(s, d));
+            last = d;
+        }
     if (!n)
         mr_str_appendc(out, '-');
+    return n == 1 ? mr_style_device(last) : NULL;
 }
 
-/* The width of the widest cell. */
-static int cell_width(const mr_sim_step *s, const row_vec *rows)
+static void show_rows(const mr_sim_step *s, const row_vec *rows, const mr_terminal *to, mr_str *out)
 {
-    mr_str text = {0};
-    int width = 8;
-    for (int i = 0; i < 3 * rows->n; i++) {
-        mr_str_clear(&text);
-        put_devices(s, rows->p[i / 3].seconds + i % 3 * s->n_devices, &text);
-        width = MR_MAX(width, (int)text.n);
-    }
-    mr_str_deinit(&text);
-    return width;
-}
-
-static void show_rows(const mr_sim_step *s, const row_vec *rows, mr_str *out)
-{
-    int width = 5, cell = cell_width(s, rows);
-    for (int i = 0; i < rows->n; i++)
-        width = MR_MAX(width, (int)rows->p[i].name.n);
-    mr_str_printf(out, "  %-*s  %-*s  %-*s  %-*s  %10s\n", width, "layer", cell, "forward", cell, "backward", cell, "update", "work");
+    enum { WORK = 4 };
+    mr_columns table = {.right = 1u << WORK, .whole = 1u << WORK};
+    mr_columns_row(&table, "layer", "forward", "backward", "update", "work");
+    mr_columns_style(&table, -1, MR_STYLE_HEADING);
     for (int i = 0; i < rows->n; i++) {
         const row *r = &rows->p[i];
-        mr_str_printf(out, "  %-*.*s", width, MR_SV_ARG(r->name));
-        for (int phase = 0; phase < 3; phase++) {
-            size_t from = out->n;
-            mr_str_appendz(out, "  ");
-            put_devices(s, r->seconds + phase * s->n_devices, out);
-            pad_to(out, from, cell + 2);
+        mr_str cells[WORK + 1] = {0};
+        const char *texts[WORK + 1], *colors[WORK + 1] = {0};
+        mr_str_append(&cells[0], r->name.p, r->name.n);
+        for (int phase = 0; phase < 3; phase++)
+            colors[1 + phase] = put_devices(s, r->seconds + phase * s->n_devices, &cells[1 + phase]);
+        mr_sim_put_size(&cells[WORK], r->flops, "FLOP");
+        for (int k = 0; k <= WORK; k++)
+            texts[k] = mr_str_z(&cells[k]);
+        mr_columns_add(&table, WORK + 1, texts);
+        for (int k = 0; k <= WORK; k++) {
+            mr_columns_style(&table, k, colors[k]);
+            mr_str_deinit(&cells[k]);
         }
-        mr_str flops = {0};
-        mr_sim_put_size(&flops, r->flops, "FLOP");
-        mr_str_printf(out, "  %10s\n", mr_str_z(&flops));
-        mr_str_deinit(&flops);
     }
+    mr_columns_fit(&table, to, 2, out);
 }
 
 enum { HEAVIEST = 5 };
@@ -345,14 +374,14 @@ static void mark_heaviest(const mr_sim_step *s, bool *wanted)
     }
 }
 
-mr_status *mr_sim_show_placement(const mr_sim_step *s, mr_str *out)
+mr_status *mr_sim_show_placement(const mr_sim_step *s, const mr_terminal *to, mr_str *out)
 {
     row_vec rows = {0};
     int n_layers;
     mr_simtrain_chunk *layers = mr_sim_step_chunks((mr_sim_step *)s, &n_layers);
     gather_rows(s, layers, n_layers, &rows);
-    mr_str_appendz(out, "placement\n");
-    show_rows(s, &rows, out);
+    mr_sim_put_heading(to, "", "placement", out);
+    show_rows(s, &rows, to, out);
     for (int i = 0; i < rows.n; i++)
         mr_free(rows.p[i].seconds);
     mr_vec_deinit(&rows);
@@ -361,8 +390,9 @@ mr_status *mr_sim_show_placement(const mr_sim_step *s, mr_str *out)
         return NULL;
     bool *wanted = mr_new_array(bool, s->def.g->nodes.n + 1);
     mark_heaviest(s, wanted);
-    mr_str_appendz(out, "\nwhy the heaviest nodes are placed where they are\n");
-    mr_status *st = explain_nodes(s, wanted, out);
+    mr_sim_put_heading(to, "\n", "why the heaviest nodes are placed where they are", out);
+    reasons r = {s, to, out, name_width(s)};
+    mr_status *st = mr_sim_step_reasons(s, wanted, tell_reason, &r);
     mr_free(wanted);
     return st;
 }
@@ -431,13 +461,20 @@ void mr_sim_step_timeline(const mr_sim_step *s, mr_timeline *out)
     mr_free(span);
 }
 
-void mr_sim_show_timeline(const mr_sim_step *s, int width, mr_str *out)
+void mr_sim_put_timeline(const mr_timeline *t, const mr_terminal *to, mr_timeline_text_options o, mr_str *out)
+{
+    o.width = to->width;
+    o.color = to->color;
+    o.ascii = to->ascii;
+    mr_timeline_text(t, &o, out);
+}
+
+void mr_sim_show_timeline(const mr_sim_step *s, const mr_terminal *to, mr_str *out)
 {
     mr_timeline t;
-    mr_timeline_text_options o = {.width = width};
     mr_timeline_init(&t);
     mr_sim_step_timeline(s, &t);
-    mr_str_appendz(out, "timeline\n");
-    mr_timeline_text(&t, &o, out);
+    mr_sim_put_heading(to, "", "timeline", out);
+    mr_sim_put_timeline(&t, to, (mr_timeline_text_options){0}, out);
     mr_timeline_deinit(&t);
 }

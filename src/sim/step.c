@@ -157,10 +157,52 @@ mr_status *mr_sim_step_alone(const mr_sim_step *s, int device, double *seconds)
     return st;
 }
 
+/* Each explained node costs a simulated step for every device. */
+enum { MOST_VISITS = 50000000 };
+
 mr_status *mr_sim_step_reasons(const mr_sim_step *s, const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r), void *arg)
 {
     mr_run_signature sig = run_signature(&s->def);
+    int64_t n = 0;
+    for (int i = 0; i < s->def.g->nodes.n; i++)
+        n += s->needed[i] && (!wanted || wanted[i]);
+    if (n * s->n_devices * s->n_needed > MOST_VISITS)
+        return mr_error(MR_RESOURCE_EXHAUSTED,
+                        "%lld nodes on %d devices are too many to explain at once; name a few of them", (long long)n,
+                        s->n_devices);
     return mr_place_reasons(s->def.g, &s->options, &sig, s->placed.device, wanted, tell, arg);
+}
+
+/* Counts the reasons that pass through it. */
+typedef struct counted_tell {
+    void (*tell)(void *arg, const mr_place_reason *r);
+    void *arg;
+    int n;
+} counted_tell;
+
+static void count_and_tell(void *arg, const mr_place_reason *r)
+{
+    counted_tell *c = arg;
+    c->n++;
+    c->tell(c->arg, r);
+}
+
+mr_status *mr_sim_step_explain(const mr_sim_step *s, const char *node, void (*tell)(void *arg, const mr_place_reason *r), void *arg)
+{
+    bool *wanted = mr_new_array(bool, s->def.g->nodes.n + 1);
+    counted_tell c = {tell, arg, 0};
+    int n = 0;
+    for (int i = 0; i < s->def.g->nodes.n; i++) {
+        wanted[i] = s->needed[i] && (!node || strncmp(s->def.g->nodes.p[i]->name, node, strlen(node)) == 0);
+        n += wanted[i];
+    }
+    mr_status *st = n ? mr_sim_step_reasons(s, wanted, count_and_tell, &c)
+                      : mr_invalid("The step does not run a node '%s'", node ? node : "");
+    if (!st && !c.n)
+        st = mr_invalid("The step does not run '%s': it is computed when the step is prepared, or merged with an equal node",
+                        node ? node : "");
+    mr_free(wanted);
+    return st;
 }
 
 void mr_sim_step_free(mr_sim_step *s)

@@ -38,8 +38,10 @@ void mr_sim_step_free(mr_sim_step *s); /* accepts NULL */
 /* The step time with everything on one device that the plan does not pin elsewhere; INFINITY if the memory is too
  * small. */
 mr_status *mr_sim_step_alone(const mr_sim_step *s, int device, double *seconds);
-/* mr_place_reasons of the step. */
+/* mr_place_reasons of the step. RESOURCE_EXHAUSTED if it would take long. */
 mr_status *mr_sim_step_reasons(const mr_sim_step *s, const bool *wanted, void (*tell)(void *arg, const mr_place_reason *r), void *arg);
+/* The same for all nodes whose names begin with `node` (NULL: for all nodes). INVALID_ARGUMENT if the step runs none. */
+mr_status *mr_sim_step_explain(const mr_sim_step *s, const char *node, void (*tell)(void *arg, const mr_place_reason *r), void *arg);
 
 /* The name of a node for people: its name in the graph, or that of the fed or fetched node. */
 void mr_sim_step_label(const mr_sim_step *s, int v, mr_str *out);

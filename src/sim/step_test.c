@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "graph/graph_def.h"
 #include "passes/effort.h"
+#include "sim/answer.h"
 #include "sim/measure.h"
 #include "sim/show.h"
 #include "sim/sweep.h"
@@ -19,6 +20,7 @@
 
 void mr_ops_register(void); /* ops/table.h, above this layer */
 
+static const mr_terminal wide = {.width = 100};
 static mr_sim_plan plan;
 
 static mr_sim_step *simulate(const char *text)
@@ -260,7 +262,7 @@ MR_TEST(sim_flow_tells_of_every_node_and_transfer)
 {
     mr_sim_step *s = simulate("{\"graph\": {\"model\": \"mlp\", \"layers\": 1}, \"devices\": [{}, {}], \"pins\": [{\"node\": \"out/\", \"device\": \"cpu1\"}]}");
     told t = {0};
-    mr_sim_show_flow(s, tell, &t);
+    mr_sim_show_flow(s, &wide, tell, &t);
     MR_CHECK(s->planned.play.sends.n > 0);
     MR_CHECK(t.n >= s->n_nodes + s->planned.play.sends.n + 1);
     MR_CHECK(t.over);
@@ -271,10 +273,10 @@ MR_TEST(sim_reasons_are_of_the_nodes_asked_for)
 {
     mr_sim_step *s = simulate("{\"graph\": {\"model\": \"mlp\"}, \"devices\": [{}, {\"speedup\": 4}]}");
     mr_str out = {0};
-    MR_CHECK_OK(mr_sim_show_reasons(s, "layer1/MatMul", &out));
+    MR_CHECK_OK(mr_sim_show_reasons(s, "layer1/MatMul", &wide, &out));
     MR_CHECK(mr_sv_starts(mr_str_view(&out), "  layer1/MatMul (MatMul) on cpu"));
     MR_CHECK(strstr(mr_str_z(&out), "it would end at") != NULL);
-    MR_CHECK_ERR(mr_sim_show_reasons(s, "nobody", &out), MR_INVALID_ARGUMENT, "a node 'nobody'");
+    MR_CHECK_ERR(mr_sim_show_reasons(s, "nobody", &wide, &out), MR_INVALID_ARGUMENT, "a node 'nobody'");
     for (int i = 0, folded = 0; i < s->def.g->nodes.n && !folded; i++) { /* a node that is needed, and folded away */
         const char *name = s->def.g->nodes.p[i]->name;
         bool runs = false;
@@ -282,9 +284,77 @@ MR_TEST(sim_reasons_are_of_the_nodes_asked_for)
             runs |= s->nodes[v]->mark >= 0 && strncmp(s->def.g->nodes.p[s->nodes[v]->mark]->name, name, strlen(name)) == 0;
         folded = s->needed[i] && !runs;
         if (folded)
-            MR_CHECK_ERR(mr_sim_show_reasons(s, name, &out), MR_INVALID_ARGUMENT, "is computed when the step is prepared");
+            MR_CHECK_ERR(mr_sim_show_reasons(s, name, &wide, &out), MR_INVALID_ARGUMENT, "is computed when the step is prepared");
     }
     mr_str_deinit(&out);
+    end(s);
+}
+
+static mr_str answer_reasons(const char *text, const char *node)
+{
+    mr_sim_plan p;
+    mr_str out = {0};
+    MR_CHECK_OK(mr_sim_plan_parse(mr_sv_of(text), "plan", &p));
+    MR_CHECK_OK(mr_sim_answer_reasons(&p, NULL, node, &out));
+    mr_sim_plan_deinit(&p);
+    return out;
+}
+
+/* The device of a node comes first, with the time that the step has; the others follow. */
+MR_TEST(sim_answer_gives_the_reasons_of_a_node)
+{
+    const char *text = "{\"graph\": {\"model\": \"mlp\"}, \"devices\": [{}, {\"speedup\": 4}]}";
+    mr_sim_step *s = simulate(text);
+    mr_str out = answer_reasons(text, "layer1/MatMul"), here = {0};
+    mr_str_printf(&here, "\"step_s\": %.9g}, {\"device\": \"cpu0\"", s->step_s);
+    MR_CHECK(mr_sv_starts(mr_str_view(&out), "{\"reasons\": [\n  {\"node\": \"layer1/MatMul\", \"device\": \"cpu1\", \"why\": \""));
+    MR_CHECK(strstr(mr_str_z(&out), "\"choices\": [{\"device\": \"cpu1\", \"end_s\": ") != NULL);
+    MR_CHECK(strstr(mr_str_z(&out), mr_str_z(&here)) != NULL);
+    mr_str_deinit(&out);
+    mr_str_deinit(&here);
+    end(s);
+}
+
+/* An error leaves nothing of an incomplete object behind. */
+MR_TEST(sim_answer_appends_nothing_after_an_error)
+{
+    mr_sim_plan p;
+    mr_str out = {0};
+    mr_sim_range r;
+    mr_ops_register();
+    MR_CHECK_OK(mr_sim_plan_parse(MR_SV("{\"graph\": {\"model\": \"neuron\"}}"), "plan", &p));
+    MR_CHECK_ERR(mr_sim_answer_reasons(&p, NULL, "nobody", &out), MR_INVALID_ARGUMENT, "a node 'nobody'");
+    MR_CHECK_OK(mr_sim_range_parse("device:gpu9.speedup=1..2", &r));
+    MR_CHECK_ERR(mr_sim_answer_sweep(&p, NULL, &r, &out), MR_INVALID_ARGUMENT, "gpu9");
+    MR_CHECK_INT(out.n, 0);
+    MR_CHECK_OK(mr_sim_range_parse("graph.batch=1..4", &r));
+    MR_CHECK_OK(mr_sim_answer_sweep(&p, NULL, &r, &out));
+    MR_CHECK(mr_sv_starts(mr_str_view(&out), "{\"what\": \"graph.batch\", \"points\": [\n  {\"value\": 1, \"step_s\": "));
+    mr_str_deinit(&out);
+    mr_sim_plan_deinit(&p);
+}
+
+/* Inputs are numbers of earlier nodes, and the producer of a transfer is on the device that sends it. */
+MR_TEST(sim_json_names_inputs_and_sources_by_number)
+{
+    mr_sim_step *s = simulate("{\"graph\": {\"model\": \"neuron\"}, \"devices\": [{}, {}],"
+                              " \"pins\": [{\"node\": \"neuron/\", \"device\": \"cpu1\"}]}");
+    mr_str out = {0}, want = {0};
+    mr_sim_answer_simulated(s, NULL, &out);
+    MR_CHECK(s->planned.play.sends.n > 0);
+    for (int i = 0; i < s->planned.play.sends.n; i++)
+        MR_CHECK_INT(s->device[s->planned.play.sends.p[i].node], s->planned.play.sends.p[i].from);
+    mr_str_printf(&want, "\"source\": %d, \"bytes\": ", s->planned.play.sends.p[0].node);
+    MR_CHECK(strstr(mr_str_z(&out), mr_str_z(&want)) != NULL);
+    for (int v = 0; v < s->n_nodes; v++) {
+        if (s->nodes[v]->n_in != 1 || s->nodes[v]->n_ctrl || !s->nodes[v]->in[0].node)
+            continue;
+        mr_str_clear(&want);
+        mr_str_printf(&want, "\"inputs\": [%d]", s->number[s->nodes[v]->in[0].node->id]);
+        MR_CHECK(strstr(mr_str_z(&out), mr_str_z(&want)) != NULL);
+    }
+    mr_str_deinit(&out);
+    mr_str_deinit(&want);
     end(s);
 }
 
@@ -309,7 +379,7 @@ MR_TEST(sim_sweep_of_a_devices_speed_makes_steps_shorter)
     mr_str out = {0};
     mr_sim_step *s = simulate("{\"graph\": {\"model\": \"mlp\"}, \"devices\": [{}, {\"speedup\": 1}]}");
     MR_CHECK_OK(mr_sim_range_parse("device:cpu1.speedup=1..8", &r));
-    MR_CHECK_OK(mr_sim_sweep(&plan, NULL, &r, &out));
+    MR_CHECK_OK(mr_sim_sweep(&plan, NULL, &r, &wide, &out));
     MR_CHECK(strstr(mr_str_z(&out), "\n         8  ") != NULL);
     MR_CHECK_NEAR(plan.devices.p[1].speedup, 8, 0);
     MR_CHECK_ERR(mr_sim_range_parse("speed", &r), MR_INVALID_ARGUMENT, "expected WHAT=FROM..TO");
@@ -480,7 +550,7 @@ MR_TEST(sim_training_shows_shares_of_the_steps_that_it_draws)
     mr_sim_step *s = simulate("{\"graph\": {\"model\": \"mlp\"}, \"cluster\": {\"workers\": 2, \"mode\": \"sync\", \"steps\": 300, \"checkpoint_s\": 0.3,"
                               " \"crashes\": [{\"task\": \"ps\", \"at_s\": 1}]}}");
     MR_CHECK_OK(mr_sim_training_run(&plan, s, &t));
-    mr_sim_show_training(&t, 100, &out);
+    mr_sim_show_training(&t, &wide, &out);
     const char *steps = strstr(mr_str_z(&out), "\nthe first 3 steps\n"), *rest = strstr(mr_str_z(&out), "\ncheckpoints and failures of the whole training\n");
     MR_CHECK(steps && rest && steps < rest && !strchr(rest, '%'));
     const char *worker = strstr(steps, "\nworker:0"), *share = worker ? strstr(worker, " %\n") : NULL;

@@ -2,9 +2,12 @@
 #include "sim/sweep.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "base/memory.h"
+#include "base/wrap.h"
 #include "sim/show.h"
+#include "wire/json.h"
 #include "wire/number.h"
 
 enum { MAX_POINTS = 64, BAR = 30 };
@@ -47,53 +50,136 @@ static int count_moved(const mr_sim_step *s, const mr_sim_step *before)
     return n;
 }
 
-static void put_point(const mr_sim_step *s, const mr_sim_step *before, double value, double first_s, double longest_s, mr_str *out)
+/* ---- as text ----
+ *
+ * The busy shares of the devices take as many lines as they need. A bar follows them if they take only one. */
+
+enum { BUSY_COLUMN = 36, BAR_LEAST = 8 };
+
+typedef struct sweep_text {
+    const mr_sim_plan *p;
+    const mr_terminal *to;
+    double first_s, longest_s;
+    int hang; /* where further lines of busy shares begin */
+    int bar;  /* the length of the longest bar; 0: there is no room for bars */
+    mr_str *out;
+} sweep_text;
+
+static int busy_width(const mr_sim_plan *p, int d) { return MR_MAX(5, (int)strlen(p->devices.p[d].name)); }
+
+/* Appends the cell of a device, right-aligned; `column` is that of the cursor, and the next one is returned. */
+static int put_busy(const sweep_text *t, int d, int column, const char *style, const char *text)
+{
+    int width = busy_width(t->p, d);
+    if (column + 2 + width > t->to->width) {
+        mr_str_printf(t->out, "\n%*s", t->hang, "");
+        column = t->hang;
+    }
+    mr_str_printf(t->out, "%*s", 2 + width - (int)strlen(text), "");
+    mr_style_put(t->to, style, mr_sv_of(text), t->out);
+    return column + 2 + width;
+}
+
+static void put_point(const sweep_text *t, const mr_sim_step *s, const mr_sim_step *before, double value)
 {
     mr_str time = {0};
-    int away = count_moved(s, before);
+    int away = count_moved(s, before), column = BUSY_COLUMN;
     mr_put_duration(&time, (double)llround(s->step_s * 1e9));
-    mr_str_printf(out, "%10.6g  %9s  %6.2f  ", value, mr_str_z(&time), s->step_s > 0 ? first_s / s->step_s : 1);
+    mr_str_printf(t->out, "%10.6g  %9s  %6.2f", value, mr_str_z(&time), s->step_s > 0 ? t->first_s / s->step_s : 1);
     if (away >= 0)
-        mr_str_printf(out, "%5d  ", away);
+        mr_str_printf(t->out, "  %5d", away);
     else
-        mr_str_appendz(out, "    -  ");
-    for (int d = 0; d < s->n_devices; d++)
-        mr_str_printf(out, "%*.0f %%  ", MR_MAX(5, (int)strlen(s->plan->devices.p[d].name)) - 2, s->step_s > 0 ? 100 * s->busy_s[d] / s->step_s : 0);
-    int bar = (int)lround(BAR * s->step_s / longest_s);
-    for (int i = 0; i < MR_MAX(bar, 1); i++)
-        mr_str_appendc(out, '#');
-    mr_str_appendc(out, '\n');
+        mr_str_appendz(t->out, "      -");
+    for (int d = 0; d < s->n_devices; d++) {
+        char text[16];
+        snprintf(text, sizeof text, "%.0f %%", s->step_s > 0 ? 100 * s->busy_s[d] / s->step_s : 0);
+        column = put_busy(t, d, column, NULL, text);
+    }
+    int bar = (int)lround(t->bar * s->step_s / t->longest_s);
+    mr_str_appendz(t->out, t->bar ? "  " : "");
+    for (int i = 0; t->bar && i < MR_MAX(bar, 1); i++)
+        mr_str_appendc(t->out, '#');
+    mr_str_appendc(t->out, '\n');
     mr_str_deinit(&time);
 }
 
-static void put_head(const mr_sim_plan *p, const mr_sim_range *r, mr_str *out)
+static void put_head(sweep_text *t, const mr_sim_range *r)
 {
-    mr_str_printf(out, "%.*s from %g to %g\n\n%10s  %9s  %6s  %5s  ", MR_SV_ARG(r->what), r->from, r->to, "value", "step", "faster",
-                  "moved");
-    for (int d = 0; d < p->devices.n; d++)
-        mr_str_printf(out, "%5s  ", p->devices.p[d].name);
-    mr_str_appendz(out, "\n");
+    int column = BUSY_COLUMN;
+    size_t from = t->out->n;
+    mr_str_printf(t->out, "%.*s from %g to %g\n\n", MR_SV_ARG(r->what), r->from, r->to);
+    mr_wrap(t->out, from, t->to->width, 0);
+    mr_style_printf(t->to, MR_STYLE_HEADING, t->out, "%10s  %9s  %6s  %5s", "value", "step", "faster", "moved");
+    for (int d = 0; d < t->p->devices.n; d++)
+        column = put_busy(t, d, column, mr_style_device(d), t->p->devices.p[d].name);
+    mr_str_appendc(t->out, '\n');
+}
+
+typedef struct sweep {
+    int n;
+    double values[MAX_POINTS];
+    mr_sim_step *steps[MAX_POINTS];
+} sweep;
+
+/* Simulates all points. sweep_deinit must follow, also after an error. */
+static mr_status *run_sweep(mr_sim_plan *p, mr_costs *costs, const mr_sim_range *r, sweep *s)
+{
+    *s = (sweep){0};
+    s->n = sweep_points(r, s->values);
+    for (int i = 0; i < s->n; i++) {
+        MR_TRY(mr_sim_plan_set(p, r->what, s->values[i]));
+        MR_TRY(mr_sim_step_new(p, costs, &s->steps[i]));
+    }
+    return NULL;
+}
+
+static void sweep_deinit(sweep *s)
+{
+    for (int i = 0; i < s->n; i++)
+        mr_sim_step_free(s->steps[i]);
 }
 
 /* All points are simulated before the first line is printed, because the bars are relative to the longest step. */
-mr_status *mr_sim_sweep(mr_sim_plan *p, mr_costs *costs, const mr_sim_range *r, mr_str *out)
+mr_status *mr_sim_sweep(mr_sim_plan *p, mr_costs *costs, const mr_sim_range *r, const mr_terminal *to, mr_str *out)
 {
-    double values[MAX_POINTS], longest = 1e-12;
-    mr_sim_step *steps[MAX_POINTS] = {0};
-    int n = sweep_points(r, values);
-    mr_status *st = NULL;
-    for (int i = 0; i < n && !st; i++) {
-        st = mr_sim_plan_set(p, r->what, values[i]);
-        if (!st)
-            st = mr_sim_step_new(p, costs, &steps[i]);
-        if (!st)
-            longest = MR_MAX(longest, steps[i]->step_s);
+    sweep s;
+    sweep_text t = {.p = p, .to = to, .longest_s = 1e-12, .bar = to->width - BUSY_COLUMN, .out = out};
+    mr_status *st = run_sweep(p, costs, r, &s);
+    for (int i = 0; i < s.n && !st; i++)
+        t.longest_s = MR_MAX(t.longest_s, s.steps[i]->step_s);
+    for (int d = 0, widest = 0; d < p->devices.n; d++) {
+        widest = MR_MAX(widest, busy_width(p, d));
+        t.hang = BUSY_COLUMN + 2 + widest <= to->width ? BUSY_COLUMN : 2;
+        t.bar -= 2 + busy_width(p, d);
     }
-    if (!st)
-        put_head(p, r, out);
-    for (int i = 0; i < n && !st; i++)
-        put_point(steps[i], i ? steps[i - 1] : NULL, values[i], steps[0]->step_s, longest, out);
-    for (int i = 0; i < n; i++)
-        mr_sim_step_free(steps[i]);
+    t.bar -= 2;
+    t.bar = t.bar < BAR_LEAST ? 0 : MR_MIN(t.bar, BAR);
+    if (!st) {
+        t.first_s = s.steps[0]->step_s;
+        put_head(&t, r);
+    }
+    for (int i = 0; i < s.n && !st; i++)
+        put_point(&t, s.steps[i], i ? s.steps[i - 1] : NULL, s.values[i]);
+    sweep_deinit(&s);
+    return st;
+}
+
+mr_status *mr_sim_sweep_json(mr_sim_plan *p, mr_costs *costs, const mr_sim_range *r, mr_str *out)
+{
+    sweep s;
+    mr_status *st = run_sweep(p, costs, r, &s);
+    mr_str_appendz(out, "\"what\": ");
+    mr_json_quote(out, r->what);
+    mr_str_appendz(out, ", \"points\": [");
+    for (int i = 0; i < s.n && !st; i++) {
+        mr_str_printf(out, "%s{\"value\": %.9g, \"step_s\": %.9g", i ? ",\n  " : "\n  ", s.values[i], s.steps[i]->step_s);
+        int moved = count_moved(s.steps[i], i ? s.steps[i - 1] : NULL);
+        if (moved >= 0)
+            mr_str_printf(out, ", \"moved\": %d}", moved);
+        else
+            mr_str_appendz(out, ", \"moved\": null}");
+    }
+    mr_str_appendc(out, ']');
+    sweep_deinit(&s);
     return st;
 }

@@ -6,8 +6,11 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "base/wrap.h"
+#include "sim/show.h"
 
-enum { USUAL_STEPS = 200, FEW_STEPS = 20, USUAL_WORK = MR_SIM_MAX_WORK / 20, SHOWN_STEPS = 3, SHOWN_TASKS = 12 };
+enum { USUAL_STEPS = 200, FEW_STEPS = 20, USUAL_WORK = MR_SIM_MAX_WORK / 20, SHOWN_STEPS = 3, SHOWN_TASKS = 12,
+       JSON_TASKS = 64, JSON_SERVERS = 16, JSON_STEP_SPANS = 10000, JSON_INCIDENTS = 10000 };
 
 /* ---- the job ---- */
 
@@ -27,7 +30,7 @@ static void deal_out(mr_simtrain_chunk *chunks, int n, int n_ps)
 
 static mr_status *settle_steps(const mr_sim_plan *p, mr_simtrain_job *j)
 {
-    int64_t each = (int64_t)(j->n_workers + j->backup) * MR_MAX(j->n_chunks, 1);
+    int64_t n = j->n_workers + j->backup, each = (n + MR_MIN(n, j->n_cuts) * MR_MAX(j->n_ps - 1, 0)) * MR_MAX(j->n_chunks, 1);
     int64_t steps = p->cluster.steps ? p->cluster.steps : MR_MAX(MR_MIN(USUAL_WORK / each, USUAL_STEPS), FEW_STEPS);
     if (each > MR_SIM_MAX_WORK / steps)
         return mr_error(MR_RESOURCE_EXHAUSTED, "%lld steps of %d workers and %d layers are too many to simulate; at most %d in all",
@@ -46,7 +49,7 @@ static mr_status *make_job(const mr_sim_plan *p, mr_sim_step *s, mr_sim_training
     t->job.chunks = t->chunks;
     t->job.batch = batch >= 0 ? (double)g->params[batch] : 1;
     t->job.span_steps = SHOWN_STEPS;
-    if (!p->cluster.shard)
+    if (!p->cluster.shard && t->job.mode != MR_SIMTRAIN_ALLREDUCE)
         deal_out(t->chunks, t->job.n_chunks, t->job.n_ps);
     return settle_steps(p, &t->job);
 }
@@ -77,6 +80,7 @@ static const mr_span_kind kinds[] = {
     [MR_SIMTRAIN_FETCH] = MR_SPAN_SEND,       [MR_SIMTRAIN_FORWARD] = MR_SPAN_COMPUTE, [MR_SIMTRAIN_BACKWARD] = MR_SPAN_COMPUTE,
     [MR_SIMTRAIN_PUSH] = MR_SPAN_SEND,        [MR_SIMTRAIN_WAIT] = MR_SPAN_WAIT,       [MR_SIMTRAIN_SERVE] = MR_SPAN_COMPUTE,
     [MR_SIMTRAIN_SAVE] = MR_SPAN_SAVE,        [MR_SIMTRAIN_RESTORE] = MR_SPAN_SAVE,    [MR_SIMTRAIN_DOWN] = MR_SPAN_DOWN,
+    [MR_SIMTRAIN_CUT] = MR_SPAN_DOWN,         [MR_SIMTRAIN_REDUCE] = MR_SPAN_SEND,
 };
 
 static int by_start(const void *a, const void *b)
@@ -85,11 +89,7 @@ static int by_start(const void *a, const void *b)
     return (x->start_s > y->start_s) - (x->start_s < y->start_s);
 }
 
-/* Checkpoints and failures are recorded for the whole training, everything else only for its first steps. */
-static bool is_incident(const mr_simtrain_span *x)
-{
-    return x->doing == MR_SIMTRAIN_SAVE || x->doing == MR_SIMTRAIN_RESTORE || x->doing == MR_SIMTRAIN_DOWN;
-}
+static bool is_incident(const mr_simtrain_span *x) { return mr_simtrain_is_incident(x->doing); }
 
 enum { STEPS = 1, INCIDENTS = 2 }; /* what to draw: bits */
 
@@ -119,34 +119,64 @@ void mr_sim_training_timeline(const mr_sim_training *t, mr_timeline *out) { add_
 
 /* Steps and incidents are separate pictures: shares of the first steps refer to the time of these steps only; shares of
  * the whole training are printed above. */
-static void show_spans(const mr_sim_training *t, unsigned which, int width, mr_str *out)
+static void show_spans(const mr_sim_training *t, unsigned which, const mr_terminal *to, mr_str *out)
 {
     mr_timeline line;
-    mr_timeline_text_options o = {.width = width, .no_shares = which == INCIDENTS};
+    mr_timeline_text_options o = {.no_shares = which == INCIDENTS};
     mr_timeline_init(&line);
     add_spans(t, which, &line);
     if (which == INCIDENTS)
         o.to_ns = (int64_t)llround(t->result.total_s * 1e9);
-    mr_timeline_text(&line, &o, out);
+    mr_sim_put_timeline(&line, to, o, out);
     mr_timeline_deinit(&line);
 }
 
-void mr_sim_show_training(const mr_sim_training *t, int width, mr_str *out)
+/* The color of the key at the beginning of a line of the result, as in the timeline. */
+static const char *key_style(mr_sv line)
+{
+    return mr_sv_starts(line, "crash") ? MR_STYLE_MARK : mr_sv_starts(line, "checkpoints") ? MR_STYLE_SAVE : NULL;
+}
+
+/* Prints the result within the width: the job first, which goes on with an indent, then lines with a key. */
+static void put_result(const mr_sim_training *t, const mr_terminal *to, mr_str *out)
+{
+    enum { KEY = 15 };
+    mr_str text = {0};
+    mr_simtrain_print(&t->job, &t->result, &text);
+    mr_sv rest = mr_str_view(&text), line;
+    while (mr_sv_cut(&rest, '\n', &line) && rest.p) {
+        size_t from = out->n, key = 0;
+        bool keyed = line.n && line.p[0] == ' ';
+        mr_sv words = mr_sv_trim(line);
+        while (keyed && key < words.n && words.p[key] != ' ')
+            key++;
+        mr_str_append(out, line.p, (size_t)(words.p - line.p));
+        mr_style_put(to, key_style(words), (mr_sv){words.p, key}, out);
+        mr_str_append(out, words.p + key, words.n - key);
+        mr_str_appendc(out, '\n');
+        mr_wrap(out, from, to->width, keyed ? KEY : 2);
+    }
+    mr_str_deinit(&text);
+}
+
+void mr_sim_show_training(const mr_sim_training *t, const mr_terminal *to, mr_str *out)
 {
     int n_incidents = 0;
-    mr_str_appendz(out, "training\n");
-    mr_simtrain_print(&t->job, &t->result, out);
+    mr_sim_put_heading(to, "", "training", out);
+    put_result(t, to, out);
     if (t->result.n_workers + t->job.n_ps > SHOWN_TASKS || !t->result.spans.n)
         return;
     for (int i = 0; i < t->result.spans.n; i++)
         n_incidents += is_incident(&t->result.spans.p[i]);
     if (n_incidents < t->result.spans.n) {
-        mr_str_printf(out, "\nthe first %d steps\n", SHOWN_STEPS);
-        show_spans(t, STEPS, width, out);
+        char head[40];
+        snprintf(head, sizeof head, "the first %d steps", SHOWN_STEPS);
+        mr_sim_put_heading(to, "\n", head, out);
+        show_spans(t, STEPS, to, out);
     }
     if (n_incidents) {
-        mr_str_appendz(out, "\ncheckpoints and failures of the whole training\n");
-        show_spans(t, INCIDENTS, width, out);
+        mr_sim_put_heading(to, "\n", "checkpoints and failures of the whole training", out);
+        show_spans(t, INCIDENTS, to, out);
     }
 }
 
@@ -184,8 +214,83 @@ static void put_losses(const mr_simtrain_result *r, mr_str *out)
         put_number(out, "back_s", l->back_s);
         put_number(out, "stopped_s", l->stopped_s);
         put_number(out, "lost_steps", l->lost_steps);
+        put_number(out, "lost_s", l->lost_s);
         put_number(out, "checkpoint_at_s", l->checkpoint_at_s);
         put_number(out, "saved_steps", l->saved_steps);
+        mr_str_appendc(out, '}');
+    }
+    mr_str_appendc(out, ']');
+}
+
+static void put_workers(const mr_simtrain_result *r, mr_str *out)
+{
+    mr_str_appendz(out, ",\n\"each_worker\": [");
+    for (int i = 0; i < r->n_workers; i++) {
+        const mr_simtrain_worker *w = &r->workers[i];
+        mr_str_printf(out, "%s{\"steps\": %lld", i ? ",\n  " : "\n  ", (long long)w->steps);
+        put_number(out, "dropped", (double)w->dropped);
+        put_number(out, "call_s", w->call_s);
+        put_number(out, "busy_s", w->busy_s);
+        put_number(out, "fetch_s", w->fetch_s);
+        put_number(out, "push_s", w->push_s);
+        put_number(out, "wait_s", w->wait_s);
+        put_number(out, "down_s", w->down_s);
+        mr_str_appendc(out, '}');
+    }
+    mr_str_appendc(out, ']');
+}
+
+static void put_span(const mr_simtrain_span *x, int *n, mr_str *out)
+{
+    mr_str_printf(out, "%s{\"task\": \"%s:%d\", \"doing\": \"%s\", \"step\": %d", (*n)++ ? ",\n  " : "\n  ",
+                  x->kind == MR_SIMTRAIN_PS ? "ps" : "worker", x->index, mr_simtrain_doing_name(x->doing), x->step);
+    put_number(out, "start_s", x->start_s);
+    put_number(out, "end_s", x->end_s);
+    mr_str_appendc(out, '}');
+}
+
+/* A task that crashed again before it worked, or did not work again before the end, has no span of its downtime. */
+static void put_downtime(const mr_simtrain_result *r, int loss, int *n, mr_str *out)
+{
+    const mr_simtrain_loss *l = &r->losses.p[loss];
+    mr_simtrain_span x = {l->kind, l->index, MR_SIMTRAIN_DOWN, -1, 0, l->at_s, r->total_s};
+    for (int i = loss + 1; i < r->losses.n; i++) {
+        const mr_simtrain_loss *k = &r->losses.p[i];
+        if (k->index == l->index && (k->kind == MR_SIMTRAIN_PS) == (l->kind == MR_SIMTRAIN_PS)) {
+            x.end_s = k->at_s;
+            break;
+        }
+    }
+    if (x.end_s > x.start_s)
+        put_span(&x, n, out);
+}
+
+/* The first steps of the first tasks, and the checkpoints and failures of all. */
+static void put_spans(const mr_sim_training *t, mr_str *out)
+{
+    const mr_simtrain_result *r = &t->result;
+    int servers = MR_MIN(t->job.n_ps, MR_MAX(JSON_SERVERS, JSON_TASKS - r->n_workers)), workers = JSON_TASKS - servers;
+    int n = 0, n_steps = 0, n_incidents = 0;
+    mr_str_appendz(out, ",\n\"spans\": [");
+    for (int i = 0; i < r->spans.n; i++) {
+        const mr_simtrain_span *x = &r->spans.p[i];
+        bool put = is_incident(x) ? n_incidents++ < JSON_INCIDENTS
+                                  : x->index < (x->kind == MR_SIMTRAIN_PS ? servers : workers) && n_steps++ < JSON_STEP_SPANS;
+        if (put)
+            put_span(x, &n, out);
+    }
+    for (int i = 0; i < r->losses.n; i++)
+        if (isnan(r->losses.p[i].back_s) && n_incidents++ < JSON_INCIDENTS)
+            put_downtime(r, i, &n, out);
+    mr_str_appendc(out, ']');
+}
+
+static void put_progress(const mr_simtrain_result *r, mr_str *out)
+{
+    mr_str_appendz(out, ",\n\"progress\": [");
+    for (int i = 0; i < r->progress.n; i++) {
+        mr_str_printf(out, "%s{\"at_s\": %.9g", i ? ",\n  " : "\n  ", r->progress.p[i].at_s);
+        put_number(out, "steps", r->progress.p[i].steps);
         mr_str_appendc(out, '}');
     }
     mr_str_appendc(out, ']');
@@ -200,6 +305,7 @@ void mr_sim_training_json(const mr_sim_training *t, mr_str *out)
     put_number(out, "steps", t->job.steps);
     put_number(out, "total_s", r->total_s);
     put_number(out, "ideal_s", r->ideal_s);
+    put_number(out, "steps_per_s", r->steps_per_s);
     put_number(out, "examples_per_s", r->examples_per_s);
     put_number(out, "ps_busiest", r->ps_busiest);
     put_number(out, "worker_busy", r->worker_busy);
@@ -208,6 +314,9 @@ void mr_sim_training_json(const mr_sim_training *t, mr_str *out)
     put_dist(out, "step_s", &r->step);
     put_dist(out, "staleness", &r->staleness);
     put_losses(r, out);
+    put_workers(r, out);
+    put_spans(t, out);
+    put_progress(r, out);
     mr_str_appendc(out, '}');
 }
 
@@ -219,10 +328,9 @@ bool mr_sim_training_sweeps(mr_sv what)
 }
 
 /* All points use the number of steps of the largest one, so that they are comparable and the total work is bounded. */
-static mr_status *sweep_job(const mr_sim_plan *p, mr_sim_step *s, const mr_sim_range *r, mr_str *out)
+static mr_status *sweep_job(const mr_sim_plan *p, mr_sim_step *s, const mr_sim_range *r, mr_simtrain_sweep *out)
 {
     mr_sim_training t = {0};
-    mr_simtrain_sweep sweep;
     mr_sim_plan largest = *p; /* borrowed: only numbers of the cluster differ */
     char what[24];
     int most = (int)MR_MIN(r->to, MR_SIMTRAIN_MAX_TASKS);
@@ -236,21 +344,50 @@ static mr_status *sweep_job(const mr_sim_plan *p, mr_sim_step *s, const mr_sim_r
         t.job.n_workers = p->cluster.job.n_workers;
         t.job.backup = p->cluster.job.backup;
         t.job.span_steps = 0;
-        st = mr_simtrain_sweep_run(&t.job, what, r->from, r->to, &sweep);
-    }
-    if (!st) {
-        mr_simtrain_sweep_print(&sweep, out);
-        mr_simtrain_sweep_deinit(&sweep);
+        st = mr_simtrain_sweep_run(&t.job, what, r->from, r->to, out);
     }
     mr_free(t.chunks);
     return st;
 }
 
-mr_status *mr_sim_training_sweep(const mr_sim_plan *p, mr_costs *costs, const mr_sim_range *r, mr_str *out)
+static mr_status *run_sweep(const mr_sim_plan *p, mr_costs *costs, const mr_sim_range *r, mr_simtrain_sweep *out)
 {
     mr_sim_step *s;
     MR_TRY(mr_sim_step_new(p, costs, &s));
     mr_status *st = sweep_job(p, s, r, out);
     mr_sim_step_free(s);
     return st;
+}
+
+mr_status *mr_sim_training_sweep(const mr_sim_plan *p, mr_costs *costs, const mr_sim_range *r, const mr_terminal *to, mr_str *out)
+{
+    mr_simtrain_sweep sweep;
+    MR_TRY(run_sweep(p, costs, r, &sweep));
+    size_t from = out->n;
+    mr_simtrain_sweep_print(&sweep, out);
+    mr_wrap(out, from, to->width, 0);
+    mr_simtrain_sweep_deinit(&sweep);
+    return NULL;
+}
+
+mr_status *mr_sim_training_sweep_json(const mr_sim_plan *p, mr_costs *costs, const mr_sim_range *r, mr_str *out)
+{
+    mr_simtrain_sweep sweep;
+    MR_TRY(run_sweep(p, costs, r, &sweep));
+    mr_str_printf(out, "{\"what\": \"%s\",\n\"points\": [", sweep.what);
+    for (int i = 0; i < sweep.points.n; i++) {
+        const mr_simtrain_point *x = &sweep.points.p[i];
+        mr_str_printf(out, "%s{\"value\": %.9g", i ? ",\n  " : "\n  ", x->value);
+        put_number(out, "examples_per_s", x->examples_per_s);
+        put_number(out, "steps_per_s", x->steps_per_s);
+        put_number(out, "step_median_s", x->step_median_s);
+        put_number(out, "ps_busiest", x->ps_busiest);
+        mr_str_appendc(out, '}');
+    }
+    mr_str_appendz(out, "]");
+    put_number(out, "knee", sweep.knee);
+    put_number(out, "best", sweep.best);
+    mr_str_appendz(out, "}\n");
+    mr_simtrain_sweep_deinit(&sweep);
+    return NULL;
 }

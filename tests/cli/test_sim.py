@@ -1,9 +1,13 @@
 """tests/cli/test_sim.py -- `millrace sim` as a person meets it."""
+import fcntl
 import glob
 import json
 import os
 import pty
+import re
+import struct
 import subprocess
+import termios
 
 from harness import HERE, DEADLINE_S, check, has, has_not
 
@@ -32,7 +36,7 @@ def test_sim_runs_every_example(t):
     check(len(plans) >= 15, "%d plans" % len(plans))
     for path in plans:
         out = ok(t, path)
-        has(out, json.load(open(path))["title"])
+        has(" ".join(out.split()), json.load(open(path))["title"])  # a long title takes two lines
         has(out, "\nstep       ")
         check(ok(t, path) == out, path + " is not the same twice")
 
@@ -69,12 +73,14 @@ def test_sim_step_tells_the_flow(t):
     check(out.rstrip().endswith("the step is over"), out[-200:])
 
 
-def test_sim_step_waits_on_a_terminal(t):
+def on_terminal(t, *args, typed=b"", columns=80, **env):
+    """The output of `millrace sim` on a terminal, with its escape sequences."""
     master, slave = pty.openpty()
-    p = subprocess.Popen([t.millrace, "sim", plan("neuron"), "--step"], stdin=slave, stdout=slave, stderr=slave, env=t.env(), cwd=t.dir)
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    before = {"TERM": "xterm", "NO_COLOR": "", "CLICOLOR_FORCE": "", "LC_ALL": "C.UTF-8"}
+    p = subprocess.Popen([t.millrace, "sim"] + list(args), stdin=slave, stdout=slave, stderr=slave, env=t.env(**{**before, **env}), cwd=t.dir)
     os.close(slave)
-    os.write(master, b"\n\nq\n")  # two more, then the end
-    check(p.wait(DEADLINE_S) == 0, "exit code %d" % p.returncode)
+    os.write(master, typed)
     text = b""
     try:
         while True:
@@ -85,7 +91,98 @@ def test_sim_step_waits_on_a_terminal(t):
     except OSError:
         pass  # so a terminal ends
     os.close(master)
-    check(2 <= text.count(b" cpu0 ") <= 3, repr(text))
+    check(p.wait(DEADLINE_S) == 0, "exit code %d" % p.returncode)
+    return text.decode()
+
+
+def test_sim_step_waits_on_a_terminal(t):
+    text = plain(on_terminal(t, plan("neuron"), "--step", typed=b"\n\nq\n"))  # two more, then the end
+    check(2 <= text.count(" cpu0 ") <= 3, repr(text))
+
+
+# ---- width and color ----
+
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def plain(text):
+    return ESCAPE.sub("", text)
+
+
+def check_width(out, width, what):
+    for line in plain(out).splitlines():
+        check(len(line) <= width, "%s: %d columns instead of %d:\n%s" % (what, len(line), width, line))
+
+
+def test_sim_fits_its_width(t):
+    sweeps = [[plan("async"), "--sweep", "workers=1..64"], [plan("backup"), "--sweep", "backup=0..4"],
+              ["--sweep", "device:gpu1.speedup=0.25..4"], [plan("inception-4"), "--sweep", "link.latency_us=1..4"]]
+    shown = [[path] for path in sorted(glob.glob(os.path.join(PLANS, "*.json")))] + [[]]
+    for name in ("neuron-2", "lenet", "two-tasks"):
+        shown += [[plan(name), how] for how in ("--graph", "--step", "--explain")]
+    for args in shown + sweeps + [["--list"], ["--keys"]]:
+        for width in (60, 80):
+            check_width(ok(t, "--width", str(width), *args), width, " ".join(args))
+
+
+def test_sim_breaks_no_word(t):
+    wide = ok(t, "--width", "1000", plan("crash"))
+    narrow = ok(t, "--width", "60", plan("crash"))
+    words = lambda text: text[text.index("training\n"):text.index("the first")].split()
+    check(words(wide) == words(narrow), narrow)
+    names = set(re.findall(r"[\w/]+ \(", ok(t, "--width", "1000", "--explain")))
+    check(names == set(re.findall(r"[\w/]+ \(", ok(t, "--width", "80", "--explain"))), "a name is broken")
+
+
+def test_sim_shows_names_in_boxes(t):
+    out = ok(t, "--width", "80")
+    has(out, "[>fc/kernel/Read>>]")  # all of it
+    has(out, "[Conv2D=")             # the last part of conv2/Conv2D
+    has(out, "[BiasAddGr\u2026]")   # the beginning of the last part
+    check(not re.search(r"\[[A-Za-z]{1,2}\u2026", out), "too short to say anything:\n" + out)
+
+
+def test_sim_colors_only_terminals(t):
+    quiet = {"TERM": "xterm", "NO_COLOR": "", "CLICOLOR_FORCE": ""}
+
+    def piped(*args, **env):
+        r = t.run("sim", *args, env={**quiet, **env})
+        check(r.code == 0 and not r.err, r.err)
+        return r.out
+    black = piped("--width", "80")
+    has_not(black, "\x1b")
+    for always in (piped("--width", "80", "--color", "always"), piped("--width", "80", CLICOLOR_FORCE="1")):
+        has(always, "\x1b[1mtimeline\x1b[0m")
+        has(always, "\x1b[97;41m")  # transfers are red
+        check_width(always, 80, "in color")
+        check(plain(always).split("timeline")[0] == black.split("timeline")[0], "the same text")
+    has_not(piped(CLICOLOR_FORCE="1", NO_COLOR="1"), "\x1b")
+    has_not(piped("--color", "never", CLICOLOR_FORCE="1"), "\x1b")
+    for args in ((plan("neuron-2"), "--step"), (plan("neuron-2"), "--graph"), (plan("neuron-2"), "--explain"), ("--list",)):
+        has(piped(*args, "--color", "always"), "\x1b[")
+        has_not(piped(*args), "\x1b")
+    has_not(piped("--json", "--color", "always"), "\x1b")
+    refused(t, "--color 'red': expected auto, always or never", "--color", "red")
+
+
+def test_sim_colors_a_terminal(t):
+    text = on_terminal(t, plan("crash"), columns=72)
+    for part in ("\x1b[1mtraining\x1b[0m", "\x1b[36mgpu0\x1b[0m", "\x1b[97;41m>", "\x1b[1;7m[xx", "\x1b[30;43ms"):
+        has(text, part)
+    check_width(text, 72, "on a terminal")
+    has_not(on_terminal(t, plan("crash"), NO_COLOR="1"), "\x1b")
+    has_not(on_terminal(t, plan("crash"), TERM="dumb"), "\x1b")
+    has_not(on_terminal(t, plan("crash"), "--color", "never"), "\x1b")
+    has(on_terminal(t, LC_ALL="C.UTF-8"), "\u2026")
+    has(on_terminal(t, LC_ALL="C", NO_COLOR="1"), "[BiasAddGr~]")
+    has(on_terminal(t, "--keys"), "devices[].speedup")
+
+
+def test_sim_title_cannot_move_the_cursor(t):
+    path = t.file("title.json", '{"title": "a\\u001b[2Jb\\nc", "graph": {"model": "neuron"}}')
+    out = ok(t, path)
+    has_not(out, "\x1b")
+    has(out, "a [2Jb c\n")
 
 
 def test_sim_explains(t):

@@ -84,6 +84,12 @@ def test_trace_page_does_what_it_says_and_the_json_is_whole(t):
     check(names(events) == {"steps", "ps:0", "worker:0", "worker:1"}, str(names(events)))
     kinds = {e.get("cat") for e in events if e["ph"] == "X"}
     check({"compute", "send", "wait", "step"} <= kinds, str(kinds))
+    for width in (60, 80):
+        r = t.run("trace", "--text", "--width", str(width), "traces")
+        check(r.code == 0 and "\x1b" not in r.out, r.err + r.out)
+        for line in r.out.splitlines():
+            check(len(line) <= width, "%d columns instead of %d:\n%s" % (len(line), width, line))
+    has(t.run("trace", "--text", "--color", "always", "traces").out, "\x1b[97;41m>")  # transfers are red
 
 
 def test_trace_of_tasks_with_wrong_clocks_is_by_one_clock(t):

@@ -12,6 +12,7 @@
 #include "tests/fuzz/fuzz.h"
 
 enum { READ, SIMULATED, TRAINED, N_COUNTS };
+static const mr_terminal terminal = {.width = 80, .color = true};
 
 /* ---- plans out of keys and values ---- */
 
@@ -75,13 +76,22 @@ static void put_cluster(fuzz_rng *r, mr_str *out)
 {
     static const char *const keys[] = {"workers", "ps",      "backup", "delay",   "steps",     "warmup",       "seed",      "rpc_us", "window",
                                        "hosts",   "tail_ms", "cores",  "spread",  "restart_s", "checkpoint_s", "lease_s",   "ps_mtbf_s", "worker_mtbf_s"};
-    static const char *const modes[] = {"async", "sync", "backup", "bounded", "other"};
+    static const char *const modes[] = {"async", "sync", "backup", "bounded", "adaptive", "allreduce", "allreduce", "other"};
     mr_str_printf(out, ", \"cluster\": {\"mode\": \"%s\"", fuzz_pick(r, modes));
     put_numbers(r, out, keys, MR_COUNT(keys));
     if (fuzz_once_in(r, 3))
-        mr_str_printf(out, ", \"crashes\": [{\"task\": \"ps\", \"at_s\": %d}]", (int)fuzz_below(r, 5));
+        mr_str_printf(out, ", \"crashes\": [{\"task\": \"%s\", \"at_s\": %d}]", fuzz_once_in(r, 2) ? "ps" : "worker",
+                      (int)fuzz_below(r, 5));
     if (fuzz_once_in(r, 3))
         mr_str_printf(out, ", \"slow\": [{\"worker\": %d, \"factor\": %d}]", (int)fuzz_below(r, 5), (int)fuzz_below(r, 5));
+    else if (fuzz_once_in(r, 3))
+        mr_str_printf(out, ", \"slow\": [{\"task\": \"%s\", \"index\": %d, \"at_s\": 0.%d, \"for_s\": %d}]",
+                      fuzz_once_in(r, 2) ? "ps" : "worker", (int)fuzz_below(r, 3), (int)fuzz_below(r, 10), (int)fuzz_below(r, 5));
+    if (fuzz_once_in(r, 3))
+        mr_str_printf(out, ", \"cuts\": [{\"worker\": %d, \"at_s\": 0.0%d, \"for_s\": %d.5}]", (int)fuzz_below(r, 3),
+                      (int)fuzz_below(r, 10), (int)fuzz_below(r, 15));
+    if (fuzz_once_in(r, 3))
+        mr_str_printf(out, ", \"checkpoints\": [%d, 0.0%d]", (int)fuzz_below(r, 5), (int)fuzz_below(r, 10));
     mr_str_appendc(out, '}');
 }
 
@@ -144,7 +154,7 @@ static void train(fuzz_run *r, mr_sim_plan *p, mr_sim_step *s, mr_str *text)
         r->counts[TRAINED]++;
         if (!(t.result.total_s >= 0) || !isfinite(t.result.total_s))
             fuzz_fail("a training takes %g s", t.result.total_s);
-        mr_sim_show_training(&t, 80, text);
+        mr_sim_show_training(&t, &terminal, text);
         mr_sim_training_json(&t, text);
         mr_sim_training_deinit(&t);
     }
@@ -161,9 +171,9 @@ static void simulate(fuzz_run *r, mr_sim_plan *p)
     if (!st) {
         r->counts[SIMULATED]++;
         check_step(s);
-        mr_sim_show_summary(s, NULL, &text);
-        mr_status_free(mr_sim_show_placement(s, &text));
-        mr_sim_show_timeline(s, 80, &text);
+        mr_sim_show_summary(s, NULL, &terminal, &text);
+        mr_status_free(mr_sim_show_placement(s, &terminal, &text));
+        mr_sim_show_timeline(s, &terminal, &text);
         mr_sim_show_json(s, NULL, &text);
         if (p->cluster.given && p->cluster.workers <= 50)
             train(r, p, s, &text);

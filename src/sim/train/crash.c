@@ -31,6 +31,12 @@ static bool all_ready(const mr_jobsim *s)
     return true;
 }
 
+/* Whether a session of the worker works: all parameter servers are up, and it is not cut off from those it needs. */
+static bool can_reach_all(const mr_jobsim *s, int worker)
+{
+    return all_up(s) && !mr_jobsim_is_cut(s, worker, MR_JOBSIM_ALL_PS);
+}
+
 static void spoil_save(mr_jobsim *s)
 {
     s->save_epoch++;
@@ -38,6 +44,14 @@ static void spoil_save(mr_jobsim *s)
 }
 
 /* ---- the chief ---- */
+
+/* What the former chief was saving is lost. */
+void mr_jobsim_set_chief(mr_jobsim *s, int worker)
+{
+    if (s->chief != worker)
+        spoil_save(s);
+    s->chief = worker;
+}
 
 /* The chief's record is stored at parameter server 0. */
 static void look_at_record(mr_jobsim *s, int worker)
@@ -52,8 +66,7 @@ static void look_at_record(mr_jobsim *s, int worker)
     }
     if (!e->chief || s->chief == worker)
         return;
-    s->chief = worker;
-    spoil_save(s);
+    mr_jobsim_set_chief(s, worker);
     if (s->job->mode == MR_SIMTRAIN_SYNC && s->workers[worker].phase != MR_JOBSIM_AWAY)
         mr_jobsim_lead(s);
 }
@@ -61,7 +74,7 @@ static void look_at_record(mr_jobsim *s, int worker)
 static void look_again(mr_jobsim *s, int none, int worker)
 {
     (void)none;
-    if (s->workers[worker].phase != MR_JOBSIM_AWAY && s->ps[0].up)
+    if (s->workers[worker].phase != MR_JOBSIM_AWAY && s->ps[0].up && !mr_jobsim_is_cut(s, worker, 0))
         look_at_record(s, worker);
     mr_jobsim_after(s, -1, s->job->chief_s / LOOKS, look_again, worker);
 }
@@ -76,25 +89,45 @@ static void session_opened(mr_jobsim *s, int worker, int arg)
 {
     (void)arg;
     drive_recovery(s, worker,
-                   mr_recovery_opened(&s->workers[worker].recovery, all_up(s) ? NULL : unavailable_error(), now_ns(s)));
+                   mr_recovery_opened(&s->workers[worker].recovery, can_reach_all(s, worker) ? NULL : unavailable_error(), now_ns(s)));
 }
 
 static void state_checked(mr_jobsim *s, int worker, int arg)
 {
     (void)arg;
     mr_recovery *r = &s->workers[worker].recovery;
-    if (s->ps[0].up)
+    if (s->n_ps > 0 && s->ps[0].up && !mr_jobsim_is_cut(s, worker, 0))
         look_at_record(s, worker);
     r->chief = s->chief == worker;
-    drive_recovery(s, worker, mr_recovery_checked(r, all_up(s) ? NULL : unavailable_error(), all_ready(s), now_ns(s)));
+    drive_recovery(s, worker, mr_recovery_checked(r, can_reach_all(s, worker) ? NULL : unavailable_error(), all_ready(s), now_ns(s)));
 }
 
-static double steps_of(const mr_jobsim *s, int64_t done)
+double mr_jobsim_steps(const mr_jobsim *s, int64_t done)
 {
-    return s->job->mode == MR_SIMTRAIN_SYNC ? (double)done : (double)done / s->job->n_workers;
+    return mr_jobsim_is_sync(s->job) ? (double)done : (double)done / s->job->n_workers;
 }
 
-/* Accounts for the steps that were lost since the restored checkpoint. */
+/* Goes back to the newest checkpoint, or to the start, and accounts for the steps that this loses. */
+static void go_back(mr_jobsim *s, mr_simtrain_loss *l)
+{
+    l->lost_steps = mr_jobsim_steps(s, s->done - s->checkpoint.done);
+    l->lost_s = l->lost_steps > 0 ? l->at_s - s->checkpoint.taken_s : 0;
+    l->checkpoint_at_s = s->checkpoint.at_s;
+    l->saved_steps = mr_jobsim_steps(s, s->checkpoint.done);
+    s->examples -= l->lost_steps * s->job->n_workers * s->job->batch; /* they count when they are repeated */
+    mr_jobsim_progress(s);
+    s->done = s->checkpoint.done; /* if two servers are lost together, the second one loses no more steps */
+    mr_jobsim_progress(s);
+}
+
+void mr_jobsim_restored_ring(mr_jobsim *s, int loss)
+{
+    if (!isnan(s->checkpoint.at_s))
+        mr_jobsim_span(s, MR_SIMTRAIN_CHIEF, s->chief, MR_SIMTRAIN_RESTORE, -1, 0, s->now_s - s->job->restore_s, s->now_s);
+    if (loss >= 0)
+        go_back(s, &s->result->losses.p[loss]);
+}
+
 static void ps_restored(mr_jobsim *s, int ps)
 {
     mr_simtrain_loss *l = s->ps_loss[ps] >= 0 ? &s->result->losses.p[s->ps_loss[ps]] : NULL;
@@ -103,19 +136,14 @@ static void ps_restored(mr_jobsim *s, int ps)
         return;
     s->ps_loss[ps] = -1;
     l->back_s = s->now_s;
-    l->lost_steps = steps_of(s, s->done - s->checkpoint.done);
-    l->lost_s = l->lost_steps > 0 ? l->at_s - s->checkpoint.taken_s : 0;
-    l->checkpoint_at_s = s->checkpoint.at_s;
-    l->saved_steps = steps_of(s, s->checkpoint.done);
     mr_jobsim_span(s, MR_SIMTRAIN_PS, ps, MR_SIMTRAIN_DOWN, -1, 0, l->at_s, s->now_s);
-    s->examples -= l->lost_steps * s->job->n_workers * s->job->batch; /* they count when they are repeated */
-    s->done = s->checkpoint.done; /* if two servers are lost together, the second one loses no more steps */
+    go_back(s, l);
 }
 
 static void state_prepared(mr_jobsim *s, int worker, int arg)
 {
     (void)arg;
-    bool up = all_up(s);
+    bool up = can_reach_all(s, worker);
     if (!isnan(s->checkpoint.at_s))
         mr_jobsim_span(s, MR_SIMTRAIN_CHIEF, worker, MR_SIMTRAIN_RESTORE, -1, 0, s->now_s - s->job->restore_s, s->now_s);
     for (int i = 0; i < s->n_ps && up; i++)
@@ -281,6 +309,16 @@ static void take_worker_down(mr_jobsim *s, int worker, int loss)
         s->leads = false;
         spoil_save(s);
     }
+    if (s->job->mode == MR_SIMTRAIN_ALLREDUCE)
+        mr_jobsim_ring_crashed(s, worker, loss);
+}
+
+/* A member of a ring is missed when its connections are refused, or after the lease. */
+static void miss_member(mr_jobsim *s, int none, int worker)
+{
+    (void)none;
+    if (!s->workers[worker].up)
+        notice_loss(s, worker);
 }
 
 /* Takes a task down and plans its restart. silent: only membership notices it; otherwise connections are refused at
@@ -300,12 +338,15 @@ static void crash_task(mr_jobsim *s, int task, bool silent)
     mr_simtrain_loss l = {is_ps ? MR_SIMTRAIN_PS : task == s->chief ? MR_SIMTRAIN_CHIEF : MR_SIMTRAIN_WORKER,
                           is_ps ? task - s->n_workers : task, silent, s->now_s, NAN, NAN, NAN, 0, 0, NAN, 0};
     mr_vec_push(&r->losses, l);
+    mr_jobsim_progress(s);
     if (is_ps)
         take_ps_down(s, task - s->n_workers, r->losses.n - 1);
     else
         take_worker_down(s, task, r->losses.n - 1);
     s->noticed[task] = given_up;
-    if (!silent)
+    if (s->job->mode == MR_SIMTRAIN_ALLREDUCE)
+        mr_jobsim_after(s, -1, silent ? s->job->lease_s : s->job->rpc_s, miss_member, task);
+    else if (!silent)
         mr_jobsim_after(s, -1, s->job->rpc_s, connection_refused, task);
     mr_jobsim_after(s, -1, s->job->restart_s, restart_task, task);
 }
@@ -343,17 +384,27 @@ static void end_save(mr_jobsim *s, int none, int epoch)
     s->result->n_checkpoints++;
 }
 
+/* A checkpoint is left out if there is no chief, a server is down or cut off, or one is being written already. */
 static void begin_save(mr_jobsim *s, int none, int arg)
 {
     (void)none;
-    bool can = s->chief >= 0 && s->workers[s->chief].phase != MR_JOBSIM_AWAY && all_ready(s) && !s->is_saving;
+    (void)arg;
+    bool can = s->chief >= 0 && s->workers[s->chief].phase != MR_JOBSIM_AWAY && all_ready(s) && !s->is_saving &&
+               s->workers[s->chief].held >= 0 && !mr_jobsim_is_cut(s, s->chief, MR_JOBSIM_ALL_PS);
     if (can) {
-        s->saving = (mr_jobsim_checkpoint){s->now_s + s->job->save_s, s->done, s->now_s};
+        double end_s = mr_jobsim_pass(s, s->chief, MR_JOBSIM_ALL_PS, s->now_s, s->job->save_s);
+        s->saving = (mr_jobsim_checkpoint){end_s, s->done, s->now_s};
         s->is_saving = true;
         mr_jobsim_span(s, MR_SIMTRAIN_CHIEF, s->chief, MR_SIMTRAIN_SAVE, -1, 0, s->now_s, s->saving.at_s);
-        mr_jobsim_after(s, -1, s->job->save_s, end_save, ++s->save_epoch);
+        double takes_s = s->workers[s->chief].is_split ? end_s - s->now_s : s->job->save_s; /* without a rounding error */
+        mr_jobsim_after(s, -1, takes_s, end_save, ++s->save_epoch);
     }
-    mr_jobsim_after(s, -1, s->job->checkpoint_s, begin_save, arg);
+}
+
+static void save_regularly(mr_jobsim *s, int none, int arg)
+{
+    begin_save(s, none, arg);
+    mr_jobsim_after(s, -1, s->job->checkpoint_s, save_regularly, arg);
 }
 
 /* ---- the start, and every update ---- */
@@ -364,13 +415,17 @@ void mr_jobsim_start_failures(mr_jobsim *s)
     const mr_simtrain_job *j = s->job;
     int n = s->n_workers + s->n_ps;
     if (j->checkpoint_s > 0)
-        mr_jobsim_after(s, -1, j->checkpoint_s, begin_save, 0);
+        mr_jobsim_after(s, -1, j->checkpoint_s, save_regularly, 0);
+    for (int i = 0; i < j->n_checkpoints; i++)
+        mr_jobsim_after(s, -1, j->checkpoints[i], begin_save, 0);
     if (!s->may_fail)
         return;
-    mr_membership_init(&s->members, n, -1, &heartbeats, 0);
-    tick_membership(s, -1, 0);
+    if (j->mode != MR_SIMTRAIN_ALLREDUCE) { /* a ring has no parameter server whose loss is to be noticed */
+        mr_membership_init(&s->members, n, -1, &heartbeats, 0);
+        tick_membership(s, -1, 0);
+    }
     mr_jobsim_start_alive(s);
-    for (int i = 0; i < s->n_workers; i++) {
+    for (int i = 0; i < s->n_workers && j->mode != MR_SIMTRAIN_ALLREDUCE; i++) {
         mr_election_init(&s->workers[i].election, i, mr_jobsim_ns(j->chief_s), 0);
         mr_recovery_init(&s->workers[i].recovery, i == 0, 0);
         look_again(s, -1, i);

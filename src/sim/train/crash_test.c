@@ -275,3 +275,65 @@ MR_TEST(simtrain_jobs_end_whatever_fails)
         mr_simtrain_result_deinit(&r);
     }
 }
+
+/* Points before the crash, while the server is down, after the restore to the 16 steps of the checkpoint, and at the
+ * end. */
+MR_TEST(simtrain_progress_falls_to_the_restored_checkpoint)
+{
+    mr_simtrain_crash crash = {MR_SIMTRAIN_PS, 1, 3.05, false};
+    mr_simtrain_job j = job_with(&crash, 1);
+    mr_simtrain_result r = run(&j);
+    int n_falls = 0, n_level = 0;
+    MR_CHECK_NEAR(r.progress.p[0].at_s, 0, 0);
+    for (int i = 1; i < r.progress.n; i++) {
+        const mr_simtrain_progress *a = &r.progress.p[i - 1], *b = &r.progress.p[i];
+        MR_CHECK(b->at_s >= a->at_s);
+        n_level += a->at_s == 3.05 && b->at_s == r.losses.p[0].back_s && a->steps == 25 && b->steps == 25;
+        n_falls += b->steps < a->steps && b->steps == 16 && b->at_s == r.losses.p[0].back_s;
+    }
+    MR_CHECK_INT(n_falls, 1);
+    MR_CHECK_INT(n_level, 1);
+    MR_CHECK_NEAR(r.progress.p[r.progress.n - 1].at_s, r.total_s, 0);
+    MR_CHECK_NEAR(r.progress.p[r.progress.n - 1].steps, 100, 0);
+    mr_simtrain_result_deinit(&r);
+}
+
+MR_TEST(simtrain_progress_has_few_points_whatever_crashes)
+{
+    mr_simtrain_job j = job_with(NULL, 8);
+    j.n_crashes = 0;
+    j.steps = 3000;
+    j.worker_mtbf_s = 5;
+    j.ps_mtbf_s = 40;
+    mr_simtrain_result r = run(&j);
+    MR_CHECK(r.losses.n > 400);
+    MR_CHECK(r.progress.n > 200 && r.progress.n <= 800);
+    mr_simtrain_result_deinit(&r);
+}
+
+/* The further checkpoint of 2.9 s is complete before the crash; the one of 2.95 s would begin while it is written. */
+MR_TEST(simtrain_a_further_checkpoint_saves_steps)
+{
+    mr_simtrain_crash crash = {MR_SIMTRAIN_PS, 1, 3.05, false};
+    mr_simtrain_job j = job_with(&crash, 1);
+    const double at_s[] = {2.95, 2.9};
+    mr_str text = {0};
+    j.checkpoint_s = 0;
+    j.checkpoints = at_s;
+    j.n_checkpoints = 2;
+    mr_simtrain_result r = run(&j);
+    MR_CHECK_INT(r.n_checkpoints, 1);
+    MR_CHECK_NEAR(r.losses.p[0].checkpoint_at_s, 3.0, 1e-9);
+    MR_CHECK_NEAR(r.losses.p[0].saved_steps, 24, 0);
+    MR_CHECK_NEAR(r.losses.p[0].lost_steps, 1, 0);
+    mr_simtrain_print(&j, &r, &text);
+    MR_CHECK(strstr(mr_str_z(&text), "checkpoints  1, at given times"));
+    mr_str_deinit(&text);
+    mr_simtrain_result_deinit(&r);
+    j.save_blocks = true;
+    j.n_crashes = 0;
+    r = run(&j);
+    MR_CHECK_NEAR(r.ideal_s, 100 * 0.120, 1e-9);
+    MR_CHECK_NEAR(r.total_s, 24 * 0.120 + 0.120 + 75 * 0.120, 1e-9); /* the step that runs at 2.9 s ends at 3 s */
+    mr_simtrain_result_deinit(&r);
+}

@@ -7,11 +7,14 @@
 #define MR_SIM_TRAIN_ENGINE_H
 
 #include "dist/delay.h"
+#include "dist/elastic.h"
 #include "dist/election.h"
 #include "dist/membership.h"
 #include "dist/recovery.h"
 #include "dist/sync.h"
 #include "sim/train/train.h"
+
+enum { MR_JOBSIM_ALL_PS = -1 };
 
 typedef struct mr_jobsim mr_jobsim;
 typedef void mr_jobsim_fn(mr_jobsim *s, int task, int arg);
@@ -57,6 +60,13 @@ typedef struct mr_jobsim_ps {
     bool serving;
 } mr_jobsim_ps;
 
+/* Times in which a worker is cut off from parameter servers. */
+typedef struct mr_jobsim_cut {
+    int worker, ps; /* ps -1: all */
+    bool matters;   /* a step needs one of these servers */
+    double from_s, to_s;
+} mr_jobsim_cut;
+
 typedef enum mr_jobsim_phase {
     MR_JOBSIM_AWAY, /* down, or recovering */
     MR_JOBSIM_IDLE, /* waiting for a token or for the slowest worker */
@@ -68,14 +78,14 @@ typedef struct mr_jobsim_worker {
     bool up;
     uint64_t random;
     double factor; /* slowness of its compute, constant */
-    double scale;  /* the same for the current step */
+    double tail;   /* of the current step: added to the factor */
     /* the step */
     double began_s, free_s; /* free: since when it has not computed anything */
     bool began;             /* this generation has begun a step before: the step time counts */
     int asked, at, open;    /* chunks requested; computed forward; gradients in flight */
     bool computing, computed;
     uint8_t *arrived;    /* by chunk */
-    uint16_t *parts[2];  /* on shared hosts: unserved parts of a chunk's message; fetch, push */
+    uint16_t *parts[2];  /* on shared hosts, and with cuts: unserved parts of a chunk's message; fetch, push */
     int64_t version;     /* number of updates when the parameters were requested */
     double in_free_s, out_free_s, nic_s;
     int64_t clock;       /* steps done */
@@ -84,6 +94,11 @@ typedef struct mr_jobsim_worker {
     mr_recovery recovery;
     mr_election election;
     int loss; /* the crash it is recovering from; -1: none */
+    int64_t held;        /* ALLREDUCE: the step of its parameters; -1: it has none */
+    bool is_member;      /* ALLREDUCE: of the present generation, and has not crashed since */
+    mr_jobsim_cut *cuts; /* that have not ended, by their begin */
+    int n_cuts;
+    bool is_split; /* it has cuts: its messages to several parameter servers arrive at different times */
     mr_simtrain_worker sum;
 } mr_jobsim_worker;
 
@@ -93,11 +108,36 @@ typedef struct mr_jobsim_checkpoint {
     double taken_s; /* when it was started: it holds the state of that time */
 } mr_jobsim_checkpoint;
 
+/* From at_s on, until the next one of the same task. */
+typedef struct mr_jobsim_pace {
+    int task;
+    double at_s, factor;
+} mr_jobsim_pace;
+
 typedef struct mr_jobsim_samples {
     double *p;
     int64_t n, every, skipped; /* one of every `every` samples is kept */
     int64_t cap;
 } mr_jobsim_samples;
+
+/* The workers that reduce their gradients together. */
+typedef struct mr_jobsim_ring {
+    mr_elastic elastic; /* decides who is a member */
+    int64_t tick_ns;    /* when an event will let time pass there; 0: there is none */
+    int n_ticks;        /* the number of the newest such event; earlier ones are void */
+    int *members, size; /* of the present generation; 0: none works */
+    int source;         /* the member whose parameters the others take */
+    int epoch;          /* rises when the ring stops: events of earlier epochs are void */
+    bool is_broken;     /* a member has crashed */
+    bool is_waiting;    /* for a worker that has the parameters */
+    int *ready;         /* by chunk: members that have computed its gradients */
+    int at;             /* the chunk that is reduced now or next; -1: all are */
+    bool is_busy;       /* it is being reduced */
+    int n_computed;     /* members that have computed the whole step */
+    double computed_s;  /* when the last of them had */
+    int lost;           /* the crash after which no worker had parameters; -1: none */
+    double bytes;       /* of all parameters */
+} mr_jobsim_ring;
 
 struct mr_jobsim {
     const mr_simtrain_job *job;
@@ -119,6 +159,8 @@ struct mr_jobsim {
     uint16_t *parts_memory;
     double compute_s; /* of all chunks in one step */
     int n_holders;    /* parameter servers that hold at least one chunk */
+    mr_jobsim_pace *paces; /* by task and time; only of tasks that are slow for a limited time, and of slow servers */
+    int n_paces;
 
     int64_t done, want;  /* steps of the barrier, or gradients */
     int64_t version;     /* updates of the variables */
@@ -131,6 +173,9 @@ struct mr_jobsim {
         double nic, chief, core, *by_ps;
     } at_warm;
     double warm_examples, examples;
+    int64_t warm_done;
+    int n_incidents;  /* spans of checkpoints and failures */
+    double progress_every, progress_next; /* distance of the points of progress; the next one; in units of `done` */
 
     /* the barrier */
     int chief; /* -1: there is none */
@@ -138,6 +183,8 @@ struct mr_jobsim {
     mr_sync sync;
     int64_t top_stamp;
     double chief_free_s, chief_s;
+
+    mr_jobsim_ring ring; /* ALLREDUCE */
 
     /* failures */
     bool may_fail;
@@ -150,9 +197,17 @@ struct mr_jobsim {
     int *ps_loss;   /* by parameter server: the crash it has not recovered from; -1 */
     uint8_t *noticed; /* by task: its current crash was noticed */
     int n_open;       /* losses after which no update has been applied yet */
+    mr_jobsim_cut *cuts; /* by worker */
+    bool is_level;    /* a cut began, and no update has been applied since */
 
     mr_jobsim_samples steps, staleness;
 };
+
+/* All workers make each step together. */
+static inline bool mr_jobsim_is_sync(const mr_simtrain_job *j)
+{
+    return j->mode == MR_SIMTRAIN_SYNC || j->mode == MR_SIMTRAIN_ALLREDUCE;
+}
 
 /* ---- events.c ---- */
 void mr_jobsim_after(mr_jobsim *s, int task, double s_later, mr_jobsim_fn *fn, int arg);
@@ -164,6 +219,21 @@ double mr_jobsim_exponential(uint64_t *state, double mean);
 double mr_jobsim_longest(uint64_t *state, double mean, int n); /* the maximum of n exponential numbers */
 double mr_jobsim_normal(uint64_t *state);
 static inline int64_t mr_jobsim_ns(double s) { return (int64_t)(s * 1e9); }
+
+/* ---- slow.c ---- */
+bool mr_jobsim_slow_init(mr_jobsim *s); /* false if memory runs out */
+double mr_jobsim_pace_of(const mr_jobsim *s, int task, double at_s); /* factor on work that begins at that time */
+
+/* ---- cut.c ---- */
+bool mr_jobsim_cuts_init(mr_jobsim *s); /* false if memory runs out */
+void mr_jobsim_start_cuts(mr_jobsim *s);
+void mr_jobsim_end_cuts(mr_jobsim *s);  /* the job has ended */
+/* When a message between a worker and a parameter server arrives that is sent at leaves_s and takes takes_s. ps
+ * MR_JOBSIM_ALL_PS: one to all parameter servers that a step needs. */
+double mr_jobsim_pass(const mr_jobsim *s, int worker, int ps, double leaves_s, double takes_s);
+/* When it is sent so that it arrives. */
+double mr_jobsim_leaves(const mr_jobsim *s, int worker, int ps, double leaves_s, double takes_s);
+bool mr_jobsim_is_cut(const mr_jobsim *s, int worker, int ps); /* now */
 
 /* ---- hosts.c ---- */
 /* Work for a task: at full speed if it has its own host, otherwise at the rate of the shared cores. */
@@ -190,14 +260,33 @@ void mr_jobsim_lead(mr_jobsim *s);                 /* the chief leads the barrie
 void mr_jobsim_start_alive(mr_jobsim *s);          /* workers report regularly that they are alive */
 void mr_jobsim_given_up(mr_jobsim *s, int worker); /* its crash was noticed */
 
+/* n_gradients were applied, which are n_done steps of the barrier, or gradients. */
+void mr_jobsim_count_updates(mr_jobsim *s, int n_gradients, int64_t n_done);
+
+/* ---- ring.c: training by all-reduce ---- */
+bool mr_jobsim_ring_init(mr_jobsim *s); /* false if memory runs out */
+void mr_jobsim_ring_deinit(mr_jobsim *s);
+void mr_jobsim_ring_join(mr_jobsim *s, int worker);             /* it is ready to work */
+void mr_jobsim_ring_ready(mr_jobsim *s, int worker, int chunk); /* it has computed the gradients of a chunk */
+void mr_jobsim_ring_computed(mr_jobsim *s, int worker);         /* it has computed its step */
+void mr_jobsim_ring_crashed(mr_jobsim *s, int worker, int loss);
+void mr_jobsim_ring_given_up(mr_jobsim *s, int worker);         /* the others have noticed that it is missing */
+
+/* ---- check.c ---- */
+double mr_jobsim_messages(const mr_simtrain_job *j); /* about the number of messages; bounds the time of a run */
+
 /* ---- crash.c ---- */
 void mr_jobsim_start_failures(mr_jobsim *s);
+void mr_jobsim_set_chief(mr_jobsim *s, int worker);
+void mr_jobsim_restored_ring(mr_jobsim *s, int loss); /* the newest checkpoint, after all workers were lost */
 void mr_jobsim_updated(mr_jobsim *s); /* the variables were updated */
+double mr_jobsim_steps(const mr_jobsim *s, int64_t done); /* `done` in steps of each worker */
 
 /* ---- result.c ---- */
 mr_status *mr_jobsim_samples_init(mr_jobsim_samples *a, int64_t expected);
 void mr_jobsim_sample(mr_jobsim_samples *a, double v);
 void mr_jobsim_warm(mr_jobsim *s);
+void mr_jobsim_progress(mr_jobsim *s); /* adds a point: so many steps are done now */
 void mr_jobsim_conclude(mr_jobsim *s);
 
 #endif

@@ -1,7 +1,7 @@
 /* sim/train/modes.c -- decides when a worker may begin its next step.
  *
  * Asynchronous workers begin at once; with a bound on the delay, when dist/delay.c lets them; synchronous ones when the
- * chief's barrier (dist/sync.c) gives them a token. Messages to the chief and tokens from it take time; the chief gives
+ * chief's barrier (dist/sync.c) gives them a token; workers in a ring when all have reduced (ring.c). Messages to the chief and tokens from it take time; the chief gives
  * out all tokens of an update in one run, whose time grows with their number. */
 #include "base/memory.h"
 #include "sim/train/engine.h"
@@ -10,17 +10,22 @@ enum { MESSAGES_A_LEASE = 4 };
 
 /* ---- updates ---- */
 
-static void count_updates(mr_jobsim *s, int n_gradients, int64_t n_done)
+void mr_jobsim_count_updates(mr_jobsim *s, int n_gradients, int64_t n_done)
 {
     s->version++;
+    if (s->n_open > 0 || s->is_level) /* nothing was applied since the crash or cut, so the line is level until now */
+        mr_jobsim_progress(s);
+    s->is_level = false;
     s->done += n_done;
     s->result->applied += n_gradients;
     s->examples += n_gradients * s->job->batch;
     mr_jobsim_updated(s);
-    int64_t warm = s->job->mode == MR_SIMTRAIN_SYNC ? s->job->warmup : (int64_t)s->job->warmup * s->job->n_workers;
+    int64_t warm = mr_jobsim_is_sync(s->job) ? s->job->warmup : (int64_t)s->job->warmup * s->job->n_workers;
     if (!s->warm && s->done >= warm)
         mr_jobsim_warm(s);
     s->ended |= s->done >= s->want;
+    if ((double)s->done >= s->progress_next || s->ended)
+        mr_jobsim_progress(s);
     s->update_s = s->now_s;
 }
 
@@ -28,7 +33,7 @@ static void update_alone(mr_jobsim *s, int worker)
 {
     if (s->warm)
         mr_jobsim_sample(&s->staleness, (double)(s->version - s->workers[worker].version));
-    count_updates(s, 1, 1);
+    mr_jobsim_count_updates(s, 1, 1);
 }
 
 /* ---- the slowest worker ---- */
@@ -91,6 +96,10 @@ static void finished_alone(mr_jobsim *s, int worker)
 
 void mr_jobsim_given_up(mr_jobsim *s, int worker)
 {
+    if (s->job->mode == MR_SIMTRAIN_ALLREDUCE) {
+        mr_jobsim_ring_given_up(s, worker);
+        return;
+    }
     look_for_slowest(s);
     if (s->job->mode == MR_SIMTRAIN_BOUNDED && s->workers[worker].phase == MR_JOBSIM_AWAY)
         step_delay(s, worker, MR_DELAY_LOST);
@@ -104,8 +113,14 @@ static void give_tokens(mr_jobsim *s, const mr_sync_action *a, int n)
 {
     s->chief_free_s = MR_MAX(s->chief_free_s, s->now_s) + n * s->job->token_s;
     s->chief_s += n * s->job->token_s;
-    for (int i = 0; i < n; i++)
-        mr_jobsim_after(s, a[i].worker, s->chief_free_s - s->now_s + s->job->latency_s, take_token, (int)a[i].stamp);
+    for (int i = 0; i < n; i++) {
+        double later_s = s->chief_free_s - s->now_s + s->job->latency_s;
+        if (s->cuts) {
+            double leaves_s = mr_jobsim_pass(s, s->chief, 0, s->chief_free_s, 0);
+            later_s = mr_jobsim_pass(s, a[i].worker, 0, leaves_s, s->job->latency_s) - s->now_s;
+        }
+        mr_jobsim_after(s, a[i].worker, later_s, take_token, (int)a[i].stamp);
+    }
 }
 
 static void apply_update(mr_jobsim *s, const mr_sync_action *a)
@@ -113,7 +128,7 @@ static void apply_update(mr_jobsim *s, const mr_sync_action *a)
     if (s->warm)
         mr_jobsim_sample(&s->steps, s->now_s - s->update_s);
     s->top_stamp = a->stamp;
-    count_updates(s, a->count, 1);
+    mr_jobsim_count_updates(s, a->count, 1);
 }
 
 static void carry_out(mr_jobsim *s, const mr_sync_actions *todo)
@@ -150,6 +165,11 @@ static void receive_message(mr_jobsim *s, int worker, int arg)
     mr_sync_actions todo = {0};
     if (!s->leads && (s->chief < 0 || s->workers[s->chief].phase == MR_JOBSIM_AWAY))
         return;
+    if (s->cuts && s->chief >= 0 && mr_jobsim_is_cut(s, s->chief, 0)) { /* the chief, perhaps another one, gets it later */
+        if (e.message != MR_SYNC_ALIVE)
+            mr_jobsim_after(s, worker, mr_jobsim_pass(s, s->chief, 0, s->now_s, 0) - s->now_s, receive_message, arg);
+        return;
+    }
     if (!s->leads)
         mr_jobsim_lead(s);
     if (e.message == MR_SYNC_ARRIVED)
@@ -159,9 +179,16 @@ static void receive_message(mr_jobsim *s, int worker, int arg)
     mr_vec_deinit(&todo);
 }
 
+/* A worker that is cut off sends no keep-alive messages, because nobody would need them later. */
 static void send_message(mr_jobsim *s, int worker, mr_sync_message message, int64_t stamp)
 {
-    mr_jobsim_after(s, worker, s->job->latency_s, receive_message, (int)(stamp * 4 + message));
+    double later_s = s->job->latency_s;
+    if (s->workers[worker].n_cuts > 0) {
+        if (message == MR_SYNC_ALIVE && mr_jobsim_is_cut(s, worker, 0))
+            return;
+        later_s = mr_jobsim_pass(s, worker, 0, s->now_s, later_s) - s->now_s;
+    }
+    mr_jobsim_after(s, worker, later_s, receive_message, (int)(stamp * 4 + message));
 }
 
 static void begin_for_token(mr_jobsim *s, int worker)
@@ -230,6 +257,10 @@ void mr_jobsim_go(mr_jobsim *s, int worker)
     MR_ASSERT(w->phase == MR_JOBSIM_AWAY);
     w->phase = MR_JOBSIM_IDLE;
     w->free_s = s->now_s;
+    if (s->job->mode == MR_SIMTRAIN_ALLREDUCE) {
+        mr_jobsim_ring_join(s, worker);
+        return;
+    }
     if (s->job->mode == MR_SIMTRAIN_SYNC) {
         if (worker == s->chief)
             mr_jobsim_lead(s);

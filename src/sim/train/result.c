@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "sim/train/engine.h"
 
-enum { MAX_SAMPLES = 1 << 20 };
+enum { MAX_SAMPLES = 1 << 20, PROGRESS_POINTS = 200, MAX_PROGRESS = 4 * PROGRESS_POINTS };
 
 /* ---- samples ---- */
 
@@ -77,11 +77,29 @@ static double nic_s(const mr_jobsim *s)
     return sum;
 }
 
+/* Points are evenly spaced in steps, and there are further ones around each crash. If crashes make too many of them,
+ * every second one is dropped, and later ones are twice as far apart. */
+void mr_jobsim_progress(mr_jobsim *s)
+{
+    mr_simtrain_result *r = s->result;
+    if (s->progress_every == 0)
+        s->progress_every = (double)s->want / PROGRESS_POINTS;
+    if (r->progress.n == MAX_PROGRESS) {
+        for (int i = 1; i < MAX_PROGRESS / 2; i++)
+            r->progress.p[i] = r->progress.p[2 * i];
+        r->progress.n = MAX_PROGRESS / 2;
+        s->progress_every *= 2;
+    }
+    mr_vec_push(&r->progress, ((mr_simtrain_progress){s->now_s, mr_jobsim_steps(s, s->done)}));
+    s->progress_next = (double)s->done + s->progress_every;
+}
+
 void mr_jobsim_warm(mr_jobsim *s)
 {
     s->warm = true;
     s->warm_s = s->update_s = s->now_s;
     s->warm_examples = s->examples;
+    s->warm_done = s->done;
     for (int i = 0; i < s->n_workers; i++)
         s->workers[i].sum = (mr_simtrain_worker){0};
     for (int i = 0; i < s->n_ps; i++)
@@ -107,6 +125,7 @@ static void share_time(mr_jobsim *s, double took_s)
     mr_simtrain_result *r = s->result;
     const mr_simtrain_job *j = s->job;
     r->examples_per_s = MR_MAX(0, s->examples - s->warm_examples) / took_s;
+    r->steps_per_s = (double)MR_MAX(0, s->done - s->warm_done) / took_s;
     share_servers(s, took_s);
     for (int i = 0; i < s->n_workers; i++)
         r->worker_busy += s->workers[i].sum.busy_s / took_s / s->n_workers;
@@ -120,6 +139,7 @@ void mr_jobsim_conclude(mr_jobsim *s)
 {
     mr_simtrain_result *r = s->result;
     double took_s = s->now_s - s->warm_s;
+    mr_jobsim_end_cuts(s);
     r->total_s = s->now_s;
     r->step = describe_samples(&s->steps);
     r->staleness = describe_samples(&s->staleness);

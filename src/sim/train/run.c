@@ -35,8 +35,6 @@ static void init_workers(mr_jobsim *s)
         for (int k = 0; k < 2; k++)
             w->parts[k] = s->parts_memory ? s->parts_memory + (size_t)(2 * i + k) * (size_t)j->n_chunks : NULL;
     }
-    for (int i = 0; i < j->n_slow; i++)
-        s->workers[j->slow[i].worker].factor *= j->slow[i].factor;
     for (int i = 0; i < j->n_chunks; i++)
         s->compute_s += j->chunks[i].forward_s + j->chunks[i].backward_s;
 }
@@ -45,6 +43,8 @@ static void init_workers(mr_jobsim *s)
 static int count_holders(mr_jobsim *s)
 {
     int n = 0;
+    if (s->n_ps == 0)
+        return 0;
     for (int i = 0; i < s->job->n_chunks; i++) {
         const mr_simtrain_chunk *c = &s->job->chunks[i];
         if (c->bytes > 0 && c->ps < 0)
@@ -69,25 +69,26 @@ static void init_ps(mr_jobsim *s)
 static bool take_memory(mr_jobsim *s)
 {
     const mr_simtrain_job *j = s->job;
-    size_t n = (size_t)s->n_workers, p = (size_t)s->n_ps, chunks = (size_t)j->n_chunks;
+    size_t n = (size_t)s->n_workers, p = (size_t)MR_MAX(s->n_ps, 1), chunks = (size_t)j->n_chunks;
     return (s->workers = mr_try_calloc(n, sizeof *s->workers)) && (s->ps = mr_try_calloc(p, sizeof *s->ps)) &&
            (s->generations = mr_try_calloc(n + p + (size_t)j->n_hosts, sizeof *s->generations)) &&
            (s->hosts = mr_try_calloc((size_t)j->n_hosts + 1, sizeof *s->hosts)) &&
            (s->arrived_memory = mr_try_calloc(n * chunks + 1, 1)) &&
-           (j->n_hosts == 0 || (s->parts_memory = mr_try_calloc(2 * n * chunks + 1, sizeof *s->parts_memory))) &&
+           ((j->n_hosts == 0 && j->n_cuts == 0) || (s->parts_memory = mr_try_calloc(2 * n * chunks + 1, sizeof *s->parts_memory))) &&
            (s->incarnations = mr_try_calloc(n + p, sizeof *s->incarnations)) &&
            (s->ps_loss = mr_try_calloc(p, sizeof *s->ps_loss)) && (s->noticed = mr_try_calloc(n + p, 1)) &&
            (s->at_warm.by_ps = mr_try_calloc(p, sizeof(double))) &&
+           (j->mode != MR_SIMTRAIN_ALLREDUCE || mr_jobsim_ring_init(s)) &&
            (s->result->workers = mr_try_calloc(n, sizeof *s->result->workers));
 }
 
 static mr_status *init_run(mr_jobsim *s, const mr_simtrain_job *j, mr_simtrain_result *out)
 {
     *s = (mr_jobsim){.job = j, .result = out, .random = seed_of(j->seed, -2), .n_workers = j->n_workers + j->backup,
-                     .n_ps = j->n_ps, .checkpoint = {NAN, 0, 0}};
-    s->want = j->mode == MR_SIMTRAIN_SYNC ? j->steps : (int64_t)j->steps * j->n_workers;
-    s->may_fail = j->n_crashes > 0 || j->worker_mtbf_s > 0 || j->ps_mtbf_s > 0;
-    s->budget = 20000000 + 50 * (int64_t)s->n_workers * j->steps * (j->n_chunks + 1) * (j->n_hosts > 0 ? j->n_ps : 1);
+                     .n_ps = j->mode == MR_SIMTRAIN_ALLREDUCE ? 0 : j->n_ps, .checkpoint = {NAN, 0, 0}};
+    s->want = mr_jobsim_is_sync(j) ? j->steps : (int64_t)j->steps * j->n_workers;
+    s->may_fail = j->n_crashes > 0 || j->n_cuts > 0 || j->worker_mtbf_s > 0 || j->ps_mtbf_s > 0;
+    s->budget = 20000000 + 50 * (int64_t)mr_jobsim_messages(j);
     if (j->max_events > 0)
         s->budget = j->max_events;
     out->n_workers = s->n_workers;
@@ -98,6 +99,8 @@ static mr_status *init_run(mr_jobsim *s, const mr_simtrain_job *j, mr_simtrain_r
     MR_TRY(mr_jobsim_samples_init(&s->steps, s->want));
     MR_TRY(mr_jobsim_samples_init(&s->staleness, s->want));
     init_workers(s);
+    if (!mr_jobsim_slow_init(s) || !mr_jobsim_cuts_init(s))
+        return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %d slow tasks and %d cuts", j->n_slow, j->n_cuts);
     init_ps(s);
     for (int i = 0; i < s->n_workers + s->n_ps; i++)
         s->incarnations[i] = 1;
@@ -115,8 +118,9 @@ static void deinit_run(mr_jobsim *s)
     mr_sync_deinit(&s->sync);
     mr_delay_deinit(&s->delay);
     mr_membership_deinit(&s->members);
+    mr_jobsim_ring_deinit(s);
     void *const memory[] = {s->heap, s->workers, s->ps, s->generations, s->hosts, s->arrived_memory, s->parts_memory, s->incarnations,
-                            s->ps_loss, s->noticed, s->at_warm.by_ps, s->steps.p, s->staleness.p};
+                            s->ps_loss, s->noticed, s->at_warm.by_ps, s->paces, s->cuts, s->steps.p, s->staleness.p};
     for (int i = 0; i < MR_COUNT(memory); i++)
         mr_free(memory[i]);
 }
@@ -133,7 +137,9 @@ static mr_status *run_once(const mr_simtrain_job *asked, mr_simtrain_result *out
     if (!st) {
         if (job->warmup == 0)
             mr_jobsim_warm(&s);
+        mr_jobsim_progress(&s);
         mr_jobsim_start_failures(&s);
+        mr_jobsim_start_cuts(&s);
         for (int i = 0; i < s.n_workers; i++)
             mr_jobsim_go(&s, i);
         while (mr_jobsim_next(&s))
@@ -150,12 +156,12 @@ static mr_status *run_once(const mr_simtrain_job *asked, mr_simtrain_result *out
     return st;
 }
 
-/* The time of the same job without crashes and without checkpoints. */
+/* The time of the same job without crashes, cuts and checkpoints. */
 static mr_status *run_ideal(const mr_simtrain_job *job, double *out_s)
 {
     mr_simtrain_job calm = *job;
     mr_simtrain_result r;
-    calm.n_crashes = 0;
+    calm.n_crashes = calm.n_cuts = calm.n_checkpoints = 0;
     calm.worker_mtbf_s = calm.ps_mtbf_s = calm.checkpoint_s = 0;
     calm.span_steps = 0;
     MR_TRY(run_once(&calm, &r));
@@ -170,7 +176,8 @@ mr_status *mr_simtrain_run(const mr_simtrain_job *job, mr_simtrain_result *out)
     MR_TRY(mr_simtrain_check(job));
     MR_TRY(run_once(job, out));
     out->ideal_s = out->total_s;
-    if (job->n_crashes == 0 && job->worker_mtbf_s == 0 && job->ps_mtbf_s == 0 && job->checkpoint_s == 0)
+    if (job->n_crashes == 0 && job->worker_mtbf_s == 0 && job->ps_mtbf_s == 0 && job->checkpoint_s == 0 &&
+        job->n_cuts == 0 && job->n_checkpoints == 0)
         return NULL;
     mr_status *st = run_ideal(job, &out->ideal_s);
     if (st)
@@ -183,5 +190,6 @@ void mr_simtrain_result_deinit(mr_simtrain_result *r)
     mr_free(r->workers);
     mr_vec_deinit(&r->losses);
     mr_vec_deinit(&r->spans);
+    mr_vec_deinit(&r->progress);
     *r = (mr_simtrain_result){0};
 }

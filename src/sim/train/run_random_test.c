@@ -3,13 +3,15 @@
 #include "sim/train/train.h"
 #include "tests/harness/test.h"
 
-enum { CHUNKS = 6, SLOW = 3, CRASHES = 4, JOBS = 300 };
+enum { CHUNKS = 6, SLOW = 3, CRASHES = 4, CUTS = 4, CHECKPOINTS = 3, JOBS = 300 };
 
 typedef struct made {
     mr_simtrain_job job;
     mr_simtrain_chunk chunks[CHUNKS];
     mr_simtrain_slow slow[SLOW];
     mr_simtrain_crash crashes[CRASHES];
+    mr_simtrain_cut cuts[CUTS];
+    double checkpoints[CHECKPOINTS];
 } made;
 
 static uint64_t state;
@@ -33,7 +35,7 @@ static void make_work(made *m)
 {
     mr_simtrain_job *j = &m->job;
     for (int i = 0; i < CHUNKS; i++)
-        m->chunks[i] = (mr_simtrain_chunk){NULL, some_s(0.01), some_s(0.01), between(0, 2) * 1e6, between(-1, j->n_ps - 1)};
+        m->chunks[i] = (mr_simtrain_chunk){NULL, some_s(0.01), some_s(0.01), between(0, 2) * 1e6, between(-1, MR_MAX(j->n_ps, 1) - 1)};
     j->chunks = m->chunks;
     j->n_chunks = between(0, CHUNKS);
     j->step_s = some_s(0.01), j->rpc_s = some_s(0.001), j->rpc_tail_s = some_s(0.001), j->latency_s = some_s(0.001);
@@ -50,7 +52,7 @@ static void make_trouble(made *m)
     for (int i = 0; i < SLOW; i++)
         m->slow[i] = (mr_simtrain_slow){between(0, n - 1), between(1, 50) / 10.0};
     for (int i = 0; i < CRASHES; i++) {
-        mr_simtrain_kind kind = between(0, 2);
+        mr_simtrain_kind kind = j->n_ps > 0 ? between(0, 2) : 2 * between(0, 1); /* without servers, none crashes */
         m->crashes[i] = (mr_simtrain_crash){kind, between(0, (kind == MR_SIMTRAIN_PS ? j->n_ps : n) - 1), some_s(1), between(0, 1)};
     }
     j->slow = m->slow, j->n_slow = between(0, SLOW);
@@ -61,6 +63,24 @@ static void make_trouble(made *m)
     j->save_blocks = between(0, 1) && j->save_s < j->checkpoint_s;
 }
 
+/* Cuts, slowness and checkpoints at given times. */
+static void make_timed_trouble(made *m)
+{
+    mr_simtrain_job *j = &m->job;
+    int n = j->n_workers + j->backup;
+    for (int i = 0; i < SLOW; i++) {
+        m->slow[i].at_s = some_s(1), m->slow[i].for_s = some_s(1);
+        if (between(0, 1) && j->n_ps > 0)
+            m->slow[i].kind = MR_SIMTRAIN_PS, m->slow[i].index = between(0, j->n_ps - 1);
+    }
+    for (int i = 0; i < CUTS; i++)
+        m->cuts[i] = (mr_simtrain_cut){between(0, n - 1), between(-1, j->n_ps - 1), some_s(1), 1e-6 + some_s(1)};
+    for (int i = 0; i < CHECKPOINTS; i++)
+        m->checkpoints[i] = some_s(1);
+    j->cuts = m->cuts, j->n_cuts = between(0, CUTS);
+    j->checkpoints = m->checkpoints, j->n_checkpoints = between(0, CHECKPOINTS);
+}
+
 static void make_job(made *m, uint64_t seed)
 {
     mr_simtrain_job *j = &m->job;
@@ -68,12 +88,16 @@ static void make_job(made *m, uint64_t seed)
     mr_simtrain_job_init(j);
     j->seed = seed;
     j->n_workers = between(1, 12), j->n_ps = between(1, 5);
-    j->mode = between(MR_SIMTRAIN_ASYNC, MR_SIMTRAIN_BOUNDED);
+    j->mode = seed % 4 == 3 ? MR_SIMTRAIN_ALLREDUCE : (mr_simtrain_mode)between(MR_SIMTRAIN_ASYNC, MR_SIMTRAIN_BOUNDED);
+    if (j->mode == MR_SIMTRAIN_ALLREDUCE)
+        j->n_ps = 0;
     j->backup = j->mode == MR_SIMTRAIN_SYNC ? between(0, 3) : 0;
     j->delay_bound = between(0, 4);
     j->steps = between(1, 40), j->warmup = between(0, j->steps - 1), j->span_steps = between(0, 2);
     make_work(m);
     make_trouble(m);
+    if (seed % 2)
+        make_timed_trouble(m);
 }
 
 /* Every lost gradient has been computed again. A barrier may complete a step with more or fewer gradients than n:
@@ -83,7 +107,7 @@ static void check_account(const mr_simtrain_job *j, const mr_simtrain_result *r)
     double lost = 0;
     for (int i = 0; i < r->losses.n; i++)
         lost += r->losses.p[i].lost_steps;
-    if (j->mode != MR_SIMTRAIN_SYNC)
+    if (j->mode != MR_SIMTRAIN_SYNC && j->mode != MR_SIMTRAIN_ALLREDUCE)
         MR_CHECK_NEAR((double)r->applied, (j->steps + lost) * j->n_workers, 1e-6);
     else
         MR_CHECK((double)r->applied <= (j->steps + lost) * (j->n_workers + j->backup) && (double)r->applied >= j->steps + lost);

@@ -45,12 +45,34 @@ static void reach_worker(mr_jobsim *s, int worker, int chunk)
     mr_jobsim_after(s, worker, pass_interface(s, worker, chunk, &s->workers[worker].in_free_s), answer_fetch, chunk);
 }
 
-/* The answer to a push is empty; the answer to a fetch occupies the worker's interface. */
+/* What happens when the answer has arrived at the worker. The answer to a push is empty; the answer to a fetch occupies
+ * the worker's interface. */
+static mr_jobsim_fn *arrival_fn(const mr_jobsim *s, bool push)
+{
+    return push ? answer_push : s->job->worker_bytes_per_s > 0 ? reach_worker : answer_fetch;
+}
+
 static void send_answer(mr_jobsim *s, int worker, int chunk, bool push, double served_s)
 {
     double later_s = served_s - s->now_s + s->job->latency_s;
-    mr_jobsim_fn *fn = push ? answer_push : s->job->worker_bytes_per_s > 0 ? reach_worker : answer_fetch;
-    mr_jobsim_after(s, worker, later_s, fn, chunk);
+    mr_jobsim_after(s, worker, later_s, arrival_fn(s, push), chunk);
+}
+
+/* ---- the answer to a worker with cuts: each server's part may arrive at another time ---- */
+
+static void part_answered(mr_jobsim *s, int worker, int chunk, bool push)
+{
+    if (--s->workers[worker].parts[push][chunk] == 0)
+        arrival_fn(s, push)(s, worker, chunk);
+}
+
+static void part_fetched(mr_jobsim *s, int worker, int chunk) { part_answered(s, worker, chunk, false); }
+static void part_pushed(mr_jobsim *s, int worker, int chunk) { part_answered(s, worker, chunk, true); }
+
+static void answer_part(mr_jobsim *s, int ps, int worker, int chunk, bool push, double served_s)
+{
+    double arrives_s = mr_jobsim_pass(s, worker, ps, served_s, s->job->latency_s);
+    mr_jobsim_after(s, worker, arrives_s - s->now_s, push ? part_pushed : part_fetched, chunk);
 }
 
 /* ---- a server with its own host ---- */
@@ -58,9 +80,9 @@ static void send_answer(mr_jobsim *s, int worker, int chunk, bool push, double s
 static double serve_message(mr_jobsim *s, int ps, int worker, int chunk, bool push)
 {
     mr_jobsim_ps *p = &s->ps[ps];
-    double takes_s = service_s(s, worker, chunk);
     double *free_s = &p->free_s[push && s->job->duplex];
     double start_s = MR_MAX(*free_s, s->now_s);
+    double takes_s = service_s(s, worker, chunk) * mr_jobsim_pace_of(s, s->n_workers + ps, start_s);
     *free_s = start_s + takes_s;
     p->busy_s += takes_s;
     mr_jobsim_span(s, MR_SIMTRAIN_PS, ps, MR_SIMTRAIN_SERVE, chunk, (int)s->workers[worker].clock, start_s, *free_s);
@@ -84,6 +106,10 @@ static void message_served(mr_jobsim *s, int task, int arg)
     serve_next(s, ps);
     if (s->generations[m.worker] != m.generation)
         return;
+    if (s->workers[m.worker].is_split) {
+        answer_part(s, ps, m.worker, m.chunk, m.push, s->now_s);
+        return;
+    }
     uint16_t *left = &s->workers[m.worker].parts[m.push][m.chunk];
     if (--*left == 0)
         send_answer(s, m.worker, m.chunk, m.push, s->now_s);
@@ -103,7 +129,8 @@ static void serve_next(mr_jobsim *s, int ps)
         memmove(p->queue.p, p->queue.p + p->first, (size_t)p->queue.n * sizeof *p->queue.p);
         p->first = 0;
     }
-    double takes_s = service_s(s, p->queue.p[p->first].worker, p->queue.p[p->first].chunk);
+    double takes_s = service_s(s, p->queue.p[p->first].worker, p->queue.p[p->first].chunk) *
+                     mr_jobsim_pace_of(s, s->n_workers + ps, s->now_s);
     p->serving = true;
     p->free_s[0] = s->now_s; /* on a shared host: when it began to serve */
     mr_jobsim_compute(s, s->n_workers + ps, 1, takes_s, message_served, 0);
@@ -155,8 +182,39 @@ static void reach_ps(mr_jobsim *s, int worker, int chunk, bool push)
 static void reach_to_fetch(mr_jobsim *s, int worker, int chunk) { reach_ps(s, worker, chunk, false); }
 static void reach_to_push(mr_jobsim *s, int worker, int chunk) { reach_ps(s, worker, chunk, true); }
 
+/* arg: the chunk, plus n_chunks times the parameter server. */
+static void part_reaches_ps(mr_jobsim *s, int worker, int arg, bool push)
+{
+    int ps = arg / s->job->n_chunks, chunk = arg % s->job->n_chunks;
+    mr_jobsim_message m = {worker, chunk, s->generations[worker], push};
+    if (!s->ps[ps].up)
+        return;
+    if (s->job->n_hosts > 0) {
+        mr_vec_push(&s->ps[ps].queue, m);
+        serve_next(s, ps);
+    } else {
+        answer_part(s, ps, worker, chunk, push, serve_message(s, ps, worker, chunk, push));
+    }
+}
+
+static void part_to_fetch(mr_jobsim *s, int worker, int arg) { part_reaches_ps(s, worker, arg, false); }
+static void part_to_push(mr_jobsim *s, int worker, int arg) { part_reaches_ps(s, worker, arg, true); }
+
+static void send_parts(mr_jobsim *s, int worker, int chunk, bool push, double leaves_s)
+{
+    int n = n_servers(s, chunk), first = first_ps(s, chunk);
+    s->workers[worker].parts[push][chunk] = (uint16_t)n;
+    for (int ps = first; ps < first + n; ps++) {
+        double arrives_s = mr_jobsim_pass(s, worker, ps, s->now_s + leaves_s, s->job->latency_s);
+        mr_jobsim_after(s, worker, arrives_s - s->now_s, push ? part_to_push : part_to_fetch, ps * s->job->n_chunks + chunk);
+    }
+}
+
 void mr_jobsim_send(mr_jobsim *s, int worker, int chunk, bool push)
 {
     double leaves_s = push ? pass_interface(s, worker, chunk, &s->workers[worker].out_free_s) : 0;
-    mr_jobsim_after(s, worker, leaves_s + s->job->latency_s, push ? reach_to_push : reach_to_fetch, chunk);
+    if (s->workers[worker].is_split)
+        send_parts(s, worker, chunk, push, leaves_s);
+    else
+        mr_jobsim_after(s, worker, leaves_s + s->job->latency_s, push ? reach_to_push : reach_to_fetch, chunk);
 }

@@ -23,6 +23,7 @@ typedef struct variant {
     mr_simtrain_chunk *chunks;
     mr_simtrain_slow *slow;
     mr_simtrain_crash *crashes;
+    mr_simtrain_cut *cuts;
 } variant;
 
 static void variant_deinit(variant *v)
@@ -30,26 +31,32 @@ static void variant_deinit(variant *v)
     mr_free(v->chunks);
     mr_free(v->slow);
     mr_free(v->crashes);
+    mr_free(v->cuts);
 }
 
-/* Keeps the crashes and slow workers of tasks that exist in this variant. */
+/* Keeps the crashes, the cuts and the slowness of tasks that exist in this variant. */
 static void keep_who_is_there(variant *v, const mr_simtrain_job *from)
 {
     mr_simtrain_job *j = &v->job;
     int n = j->n_workers + j->backup;
     v->slow = mr_new_array(mr_simtrain_slow, from->n_slow + 1);
     v->crashes = mr_new_array(mr_simtrain_crash, from->n_crashes + 1);
-    j->n_slow = j->n_crashes = 0;
+    v->cuts = mr_new_array(mr_simtrain_cut, from->n_cuts + 1);
+    j->n_slow = j->n_crashes = j->n_cuts = 0;
     for (int i = 0; i < from->n_slow; i++)
-        if (from->slow[i].worker < n)
+        if (from->slow[i].index < (from->slow[i].kind == MR_SIMTRAIN_PS ? j->n_ps : n))
             v->slow[j->n_slow++] = from->slow[i];
     for (int i = 0; i < from->n_crashes; i++) {
         const mr_simtrain_crash *c = &from->crashes[i];
         if (c->kind == MR_SIMTRAIN_CHIEF || c->index < (c->kind == MR_SIMTRAIN_PS ? j->n_ps : n))
             v->crashes[j->n_crashes++] = *c;
     }
+    for (int i = 0; i < from->n_cuts; i++)
+        if (from->cuts[i].worker < n && (from->cuts[i].ps < 0 || from->cuts[i].ps < j->n_ps))
+            v->cuts[j->n_cuts++] = from->cuts[i];
     j->slow = v->slow;
     j->crashes = v->crashes;
+    j->cuts = v->cuts;
 }
 
 static int larger_first(const void *a, const void *b)
@@ -88,7 +95,7 @@ static void set_variant(variant *v, const mr_simtrain_job *from, what w, int val
     *v = (variant){.job = *from};
     int *const members[] = {&j->n_workers, &j->n_ps, &j->backup, &j->delay_bound};
     *members[w] = value;
-    double most = BEARABLE_WORK / ((double)(j->n_workers + j->backup) * (j->n_chunks + 1) * (j->n_hosts > 0 ? j->n_ps : 1));
+    double most = BEARABLE_WORK / ((double)(j->n_workers + j->backup) * (j->n_chunks + 1) * (j->n_hosts > 0 ? MR_MAX(j->n_ps, 1) : 1));
     j->steps = (int)MR_MIN(j->steps, MR_MAX(most, LEAST_STEPS));
     j->warmup = MR_MIN(j->warmup, MR_MAX(j->steps / 4, MR_MIN(LEAST_WARMUP, j->steps - 1)));
     j->span_steps = 0;
@@ -110,7 +117,7 @@ static mr_status *run_at(const mr_simtrain_job *job, what w, int value, mr_simtr
     variant_deinit(&v);
     if (st)
         return mr_status_prepend(st, "%s = %d: ", out->what, value);
-    mr_simtrain_point p = {value, r.examples_per_s, r.step.median, r.step.p99, r.ps_busiest};
+    mr_simtrain_point p = {value, r.examples_per_s, r.step.median, r.step.p99, r.ps_busiest, r.steps_per_s};
     mr_vec_push(&out->points, p);
     mr_simtrain_result_deinit(&r);
     return NULL;
@@ -154,6 +161,8 @@ static mr_status *find_what(const mr_simtrain_job *job, const char *name, what *
             break;
     if (*out == N_WHATS)
         return mr_invalid("Cannot sweep over '%s', expected workers, ps, backup or delay", name);
+    if (*out == PS && job->mode == MR_SIMTRAIN_ALLREDUCE)
+        return mr_invalid("The mode allreduce has no parameter servers to sweep over");
     if (*out == BACKUP && job->mode != MR_SIMTRAIN_SYNC)
         return mr_invalid("Backup workers need the mode sync, not %s", mr_simtrain_mode_name(job->mode));
     if (*out == DELAY && job->mode != MR_SIMTRAIN_BOUNDED)

@@ -4,7 +4,9 @@
  * compute forward as they arrive, compute backward, and push each chunk's gradients as soon as they are computed. A
  * parameter server processes one message after the other. The production code decides when a worker may begin its next
  * step: the barrier of dist/sync.c (with the first m of n for backup workers, m chosen by dist/backups.c on request),
- * bounded delay of dist/delay.c, members by dist/membership.c, the way back after a loss by dist/recovery.c.
+ * bounded delay of dist/delay.c, members by dist/membership.c, the way back after a loss by dist/recovery.c. In training
+ * by all-reduce there are no parameter servers: workers reduce their gradients in a ring, whose members dist/elastic.c
+ * chooses.
  *
  * The result depends only on the job and its seed, to the last bit. Nothing is measured here; the caller supplies the
  * times (from a graph's placement, a measured step, or calibration.h).
@@ -33,7 +35,8 @@ enum {
     MR_SIMTRAIN_MAX_CHUNKS = 10000,
     MR_SIMTRAIN_MAX_STEPS = 10000000,
     MR_SIMTRAIN_MAX_CRASHES = 10000,
-    MR_SIMTRAIN_MAX_SPANS = 1000000, /* later ones are left out */
+    MR_SIMTRAIN_MAX_SPANS = 1000000, /* of steps; later ones are left out */
+    MR_SIMTRAIN_MAX_INCIDENTS = 100000, /* spans of checkpoints and failures; later ones are left out */
 };
 #define MR_SIMTRAIN_MAX_SECONDS 1e9     /* of any one time */
 #define MR_SIMTRAIN_MAX_WORK INT64_C(100000000) /* workers x steps x chunks (x parameter servers, on shared hosts) */
@@ -42,6 +45,7 @@ typedef enum mr_simtrain_mode {
     MR_SIMTRAIN_ASYNC,   /* workers do not wait for each other */
     MR_SIMTRAIN_SYNC,    /* a step is complete when the gradients of n_workers are there; `backup` more workers run */
     MR_SIMTRAIN_BOUNDED, /* a worker is at most `delay_bound` steps ahead of the slowest */
+    MR_SIMTRAIN_ALLREDUCE, /* all workers wait for all, and reduce their gradients in a ring; no parameter servers */
 } mr_simtrain_mode;
 
 typedef enum mr_simtrain_kind {
@@ -57,9 +61,12 @@ typedef struct mr_simtrain_chunk {
     int ps;       /* which one holds it; -1: spread evenly over all of them */
 } mr_simtrain_chunk;
 
+/* A slow task. The factor applies to work that begins in the interval; factors of overlapping intervals multiply. */
 typedef struct mr_simtrain_slow {
-    int worker;
-    double factor; /* factor on its compute time */
+    int index;
+    double factor; /* on the compute time of a worker, or on the time of a message at a parameter server */
+    mr_simtrain_kind kind; /* WORKER or PS */
+    double at_s, for_s;    /* for_s 0: to the end */
 } mr_simtrain_slow;
 
 typedef struct mr_simtrain_crash {
@@ -69,6 +76,15 @@ typedef struct mr_simtrain_crash {
     bool silent; /* the whole host fails, which only its silence reveals. Otherwise a process: connections to it are
                   * refused at once */
 } mr_simtrain_crash;
+
+/* No message passes between a worker and a parameter server. Messages wait until the cut ends, and those that are under
+ * way when it begins are sent again after it. Messages between a worker and the chief, and the chief's record, pass
+ * through parameter server 0. */
+typedef struct mr_simtrain_cut {
+    int worker;
+    int ps; /* -1: all parameter servers. ALLREDUCE: -1, and the worker is cut off from all others */
+    double at_s, for_s;
+} mr_simtrain_cut;
 
 typedef struct mr_simtrain_job {
     /* What is trained.  Chunks are borrowed for the call. */
@@ -80,7 +96,7 @@ typedef struct mr_simtrain_job {
     uint64_t seed;
 
     /* Who trains. */
-    int n_workers, n_ps;
+    int n_workers, n_ps; /* ALLREDUCE: n_ps is not used, and the servers of chunks are not either */
     mr_simtrain_mode mode;
     int backup;      /* SYNC: this many workers more than n_workers; the last gradients of each step are dropped */
     bool adaptive;   /* SYNC: the number of dropped gradients is chosen before each step (dist/backups.h); BOUNDED: the
@@ -117,12 +133,16 @@ typedef struct mr_simtrain_job {
     /* Crashes, at given times or by the mean time between failures of one task (0: none), and recovery. */
     const mr_simtrain_crash *crashes;
     int n_crashes;
+    const mr_simtrain_cut *cuts;
+    int n_cuts;
     double worker_mtbf_s, ps_mtbf_s;
     double mtbf_silent;  /* share of these crashes that take down the whole host */
     double restart_s;    /* until a crashed task runs again */
     double open_s;       /* to open a session with the cluster */
-    double lease_s;      /* SYNC: how long to wait for a silent worker; 0: 10 s */
+    double lease_s;      /* SYNC, ALLREDUCE: how long to wait for a silent worker; 0: 10 s */
     double checkpoint_s; /* time between checkpoints; 0: no checkpoints */
+    const double *checkpoints; /* times of further checkpoints, in any order */
+    int n_checkpoints;
     double save_s, restore_s;
     bool save_blocks; /* no step begins while a checkpoint is written; otherwise training continues meanwhile */
     double chief_s;      /* how long the chief may be silent before the next worker takes over; 0: 10 s */
@@ -161,6 +181,8 @@ typedef enum mr_simtrain_doing {
     MR_SIMTRAIN_SAVE,
     MR_SIMTRAIN_RESTORE,
     MR_SIMTRAIN_DOWN,
+    MR_SIMTRAIN_CUT, /* a worker is cut off from parameter servers */
+    MR_SIMTRAIN_REDUCE, /* ALLREDUCE: all have computed, and wait for the rest of the exchange */
 } mr_simtrain_doing;
 
 typedef struct mr_simtrain_span {
@@ -172,16 +194,22 @@ typedef struct mr_simtrain_span {
     double start_s, end_s;
 } mr_simtrain_span;
 
+/* How many steps count at a time: steps that a crash has lost are subtracted. */
+typedef struct mr_simtrain_progress {
+    double at_s, steps; /* of each worker, on average: mr_simtrain_job.steps at the end */
+} mr_simtrain_progress;
+
 typedef struct mr_simtrain_worker {
-    double call_s, busy_s, fetch_s, push_s, wait_s, down_s; /* since the warm-up */
+    double call_s, busy_s, fetch_s, push_s, wait_s, down_s; /* since the warm-up; push: also the rest of an all-reduce */
     int64_t steps, dropped;
 } mr_simtrain_worker;
 
 typedef struct mr_simtrain_result {
     double total_s;
-    double ideal_s;       /* of the same job without crashes and checkpoints; total_s if it has none */
+    double ideal_s;       /* of the same job without crashes, cuts and checkpoints; total_s if it has none */
     double examples_per_s;
-    mr_simtrain_dist step; /* SYNC: from one update to the next; otherwise of each worker, from one begin to the next */
+    double steps_per_s; /* since the warm-up. SYNC, ALLREDUCE: updates; otherwise the steps of all workers together */
+    mr_simtrain_dist step; /* SYNC, ALLREDUCE: from one update to the next; otherwise of each worker, from one begin to the next */
     mr_simtrain_dist staleness; /* updates by others between the fetch of parameters and the worker's own update */
     int max_lead;          /* the most steps that a worker was ahead of the slowest when it began one */
     double ps_busy, ps_busiest; /* share of the time that parameter servers work: the mean, and the busiest one */
@@ -195,6 +223,7 @@ typedef struct mr_simtrain_result {
     mr_simtrain_worker *workers;
     MR_VEC(mr_simtrain_loss) losses;
     MR_VEC(mr_simtrain_span) spans; /* ordered by their ends */
+    MR_VEC(mr_simtrain_progress) progress; /* by time: a few hundred points, one at 0 and one at the end */
 } mr_simtrain_result;
 
 /* One worker, one parameter server, asynchronous, no failures, 100 steps of a batch of 1, no chunks, no costs. */
@@ -209,12 +238,14 @@ void mr_simtrain_print(const mr_simtrain_job *job, const mr_simtrain_result *r, 
 const char *mr_simtrain_mode_name(mr_simtrain_mode m);    /* "async" */
 const char *mr_simtrain_doing_name(mr_simtrain_doing d);  /* "forward" */
 const char *mr_simtrain_kind_name(mr_simtrain_kind k);    /* "worker" */
+/* Checkpoints and failures: recorded for the whole training, everything else only for its first steps. */
+bool mr_simtrain_is_incident(mr_simtrain_doing d);
 
 /* ---- sweep.c: varies one member ---- */
 
 typedef struct mr_simtrain_point {
     double value;
-    double examples_per_s, step_median_s, step_p99_s, ps_busiest;
+    double examples_per_s, step_median_s, step_p99_s, ps_busiest, steps_per_s;
 } mr_simtrain_point;
 
 typedef struct mr_simtrain_sweep {

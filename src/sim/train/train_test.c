@@ -42,6 +42,21 @@ MR_TEST(simtrain_one_worker_without_costs_takes_its_compute)
     mr_simtrain_result_deinit(&r);
 }
 
+/* Synchronous workers make their steps together; the others each make their own. */
+MR_TEST(simtrain_steps_per_second_are_updates_or_steps_of_all_workers)
+{
+    mr_simtrain_chunk c[4];
+    mr_simtrain_job j = small_job(c);
+    for (int mode = MR_SIMTRAIN_ASYNC; mode <= MR_SIMTRAIN_SYNC; mode++) {
+        j.mode = mode;
+        mr_simtrain_result r = run(&j);
+        MR_CHECK_NEAR(r.steps_per_s, (mode == MR_SIMTRAIN_SYNC ? 1 : 4) / 0.120, 1e-6);
+        MR_CHECK(r.progress.n >= 50 && r.progress.n <= 202);
+        MR_CHECK_NEAR(r.progress.p[r.progress.n - 1].steps, 50, 1e-9);
+        mr_simtrain_result_deinit(&r);
+    }
+}
+
 /* First chunk: there, served, back.  The others arrive while it computes; so do all gradients but the last. */
 MR_TEST(simtrain_a_step_is_its_first_fetch_its_compute_and_its_last_push)
 {
@@ -96,6 +111,48 @@ MR_TEST(simtrain_async_lets_the_fast_go_on)
     mr_simtrain_result r = run(&j);
     MR_CHECK_NEAR(r.examples_per_s, (3 + 1 / 3.0) * 10 / 0.120, 5);
     MR_CHECK(r.max_lead > 10);
+    mr_simtrain_result_deinit(&r);
+}
+
+/* Steps of 120 ms. Twice as slow from 0.6 s on, for 0.48 s: the forward and backward passes of two steps begin in that
+ * time. Then, from just before 3 s on, three times as slow to the end: after 0.6 + 2 * 0.24 = 1.08 s there are 16 steps until 3 s,
+ * and 50 - 5 - 2 - 16 = 27 slow ones. */
+MR_TEST(simtrain_a_worker_is_slow_for_some_time)
+{
+    mr_simtrain_chunk c[4];
+    mr_simtrain_job j = small_job(c);
+    mr_simtrain_slow slow[] = {{.index = 0, .factor = 3, .at_s = 2.999}, {.index = 0, .factor = 2, .at_s = 0.599, .for_s = 0.48}};
+    j.n_workers = 1;
+    j.slow = slow;
+    j.n_slow = 2;
+    mr_simtrain_result r = run(&j);
+    MR_CHECK_NEAR(r.total_s, 0.6 + 2 * 0.24 + 16 * 0.12 + 27 * 0.36, 1e-6);
+    mr_simtrain_result_deinit(&r);
+}
+
+/* One message at a time and no compute: a step is four fetches and four pushes of 1 ms, of which server 1 has a half.
+ * Its messages take 3 ms, from 10 steps on. */
+MR_TEST(simtrain_a_slow_server_takes_longer_for_its_messages)
+{
+    mr_simtrain_chunk c[4];
+    mr_simtrain_job j = small_job(c);
+    mr_simtrain_slow slow = {.index = 1, .factor = 3, .kind = MR_SIMTRAIN_PS};
+    j.n_workers = 1;
+    j.ps_message_s = 0.001;
+    for (int i = 0; i < 4; i++)
+        c[i].forward_s = c[i].backward_s = 0;
+    mr_simtrain_result r = run(&j);
+    MR_CHECK_NEAR(r.step.median, 0.004, 1e-9);
+    mr_simtrain_result_deinit(&r);
+    j.slow = &slow;
+    j.n_slow = 1;
+    r = run(&j);
+    MR_CHECK_NEAR(r.step.median, 2 * 0.006, 1e-9);
+    MR_CHECK_NEAR(r.ps_busiest, 1, 1e-6);
+    mr_simtrain_result_deinit(&r);
+    slow.at_s = 10 * 0.004;
+    r = run(&j);
+    MR_CHECK_NEAR(r.total_s, 10 * 0.004 + 40 * 0.012, 1e-9);
     mr_simtrain_result_deinit(&r);
 }
 
@@ -437,6 +494,12 @@ MR_TEST(simtrain_refuses_jobs_that_make_no_sense)
     j = good, j.checkpoint_s = j.save_s = 1, j.save_blocks = true, refuse(&j, "save_s is 1");
     j = good, j.n_hosts = 1, j.cores = 0, refuse(&j, "cores");
     j = good, j.slow = &slow, j.n_slow = 1, refuse(&j, "slow worker is 4");
+    slow.kind = MR_SIMTRAIN_PS, refuse(&j, "slow parameter server is 4");
+    slow.index = 0, slow.at_s = -1, refuse(&j, "its at_s is -1");
+    mr_simtrain_cut cut = {4, -1, 1, 1};
+    j = good, j.cuts = &cut, j.n_cuts = 1, refuse(&j, "worker that is cut off is 4");
+    cut.worker = 0, cut.ps = 2, refuse(&j, "parameter server that is cut off is 2");
+    cut.ps = 1, cut.for_s = 0, refuse(&j, "duration of a cut is 0");
     j = good, j.crashes = &crash, j.n_crashes = 1, refuse(&j, "task that crashes is 2");
     j = good, j.n_workers = 20000, j.steps = 100000, refuse(&j, "too much");
     c[3].ps = 2, refuse(&good, "Chunk 3: parameter server is 2");

@@ -12,8 +12,15 @@ enum { HELD = 1 }; /* resumes after a checkpoint */
 void mr_jobsim_span(mr_jobsim *s, mr_simtrain_kind kind, int index, mr_simtrain_doing doing, int chunk, int step, double start_s,
                     double end_s)
 {
-    if (step >= s->job->span_steps || !(end_s > start_s) || s->result->spans.n >= MR_SIMTRAIN_MAX_SPANS)
+    if (step >= s->job->span_steps || !(end_s > start_s))
         return;
+    if (mr_simtrain_is_incident(doing)) {
+        if (s->n_incidents == MR_SIMTRAIN_MAX_INCIDENTS)
+            return;
+        s->n_incidents++;
+    } else if (s->result->spans.n - s->n_incidents >= MR_SIMTRAIN_MAX_SPANS) {
+        return;
+    }
     mr_simtrain_span v = {kind, index, doing, chunk, step, start_s, end_s};
     mr_vec_push(&s->result->spans, v);
 }
@@ -35,7 +42,7 @@ static void ask_more(mr_jobsim *s, int worker)
     mr_jobsim_worker *w = &s->workers[worker];
     while (w->asked < j->n_chunks && (j->window == 0 || w->asked <= w->at + j->window)) {
         int chunk = w->asked++;
-        if (j->chunks[chunk].bytes > 0)
+        if (j->chunks[chunk].bytes > 0 && j->mode != MR_SIMTRAIN_ALLREDUCE)
             mr_jobsim_send(s, worker, chunk, false);
         else
             w->arrived[chunk] = true;
@@ -49,6 +56,10 @@ static void finish_if_done(mr_jobsim *s, int worker)
     mr_jobsim_worker *w = &s->workers[worker];
     if (!w->computed || w->open > 0)
         return;
+    if (s->job->mode == MR_SIMTRAIN_ALLREDUCE) { /* its step ends with those of the others */
+        mr_jobsim_ring_computed(s, worker);
+        return;
+    }
     own_span(s, worker, MR_SIMTRAIN_PUSH, -1, w->free_s);
     w->sum.push_s += spent_s(s, w);
     w->free_s = s->now_s;
@@ -58,13 +69,20 @@ static void finish_if_done(mr_jobsim *s, int worker)
     mr_jobsim_finished(s, worker);
 }
 
+/* How many times slower than usual the worker computes what begins now. */
+static double scale_now(const mr_jobsim *s, int worker)
+{
+    const mr_jobsim_worker *w = &s->workers[worker];
+    return w->factor * mr_jobsim_pace_of(s, worker, s->now_s) + w->tail;
+}
+
 static void backward_done(mr_jobsim *s, int worker, int chunk);
 
 static void start_backward(mr_jobsim *s, int worker, int chunk)
 {
     mr_jobsim_worker *w = &s->workers[worker];
     w->free_s = s->now_s;
-    mr_jobsim_compute(s, worker, s->job->worker_cores, s->job->chunks[chunk].backward_s * w->scale, backward_done, chunk);
+    mr_jobsim_compute(s, worker, s->job->worker_cores, s->job->chunks[chunk].backward_s * scale_now(s, worker), backward_done, chunk);
 }
 
 /* The gradients of a chunk are pushed while the next chunk computes. */
@@ -74,13 +92,16 @@ static void backward_done(mr_jobsim *s, int worker, int chunk)
     own_span(s, worker, MR_SIMTRAIN_BACKWARD, chunk, w->free_s);
     w->sum.busy_s += spent_s(s, w);
     w->free_s = s->now_s;
-    if (s->job->chunks[chunk].bytes > 0) {
+    bool reduce = s->job->chunks[chunk].bytes > 0 && s->job->mode == MR_SIMTRAIN_ALLREDUCE;
+    if (s->job->chunks[chunk].bytes > 0 && !reduce) {
         w->open++;
         mr_jobsim_send(s, worker, chunk, true);
     }
-    if (chunk > 0) {
+    if (chunk > 0)
         start_backward(s, worker, chunk - 1);
-    } else {
+    if (reduce)
+        mr_jobsim_ring_ready(s, worker, chunk);
+    if (chunk == 0) {
         w->computed = true;
         finish_if_done(s, worker);
     }
@@ -99,7 +120,7 @@ static void forward_if_there(mr_jobsim *s, int worker)
     w->sum.fetch_s += spent_s(s, w);
     w->free_s = s->now_s;
     w->computing = true;
-    mr_jobsim_compute(s, worker, s->job->worker_cores, s->job->chunks[w->at].forward_s * w->scale, forward_done, w->at);
+    mr_jobsim_compute(s, worker, s->job->worker_cores, s->job->chunks[w->at].forward_s * scale_now(s, worker), forward_done, w->at);
 }
 
 static void forward_done(mr_jobsim *s, int worker, int chunk)
@@ -138,7 +159,7 @@ static double draw_tail(mr_jobsim *s, mr_jobsim_worker *w)
     double tail_s = mr_jobsim_exponential(&w->random, j->tail_s);
     if (j->tail_share < 1 && mr_jobsim_uniform(&w->random) > j->tail_share)
         tail_s = 0;
-    w->scale = w->factor + (s->compute_s > 0 ? tail_s / s->compute_s : 0);
+    w->tail = s->compute_s > 0 ? tail_s / s->compute_s : 0;
     return s->compute_s > 0 ? 0 : tail_s;
 }
 
@@ -171,9 +192,9 @@ void mr_jobsim_begin(mr_jobsim *s, int worker, int arg)
     }
     own_span(s, worker, MR_SIMTRAIN_WAIT, -1, w->free_s);
     w->sum.wait_s += spent_s(s, w);
-    if (w->began && s->warm && s->job->mode != MR_SIMTRAIN_SYNC)
+    if (w->began && s->warm && !mr_jobsim_is_sync(s->job))
         mr_jobsim_sample(&s->steps, s->now_s - w->began_s);
-    if (s->job->mode != MR_SIMTRAIN_SYNC)
+    if (!mr_jobsim_is_sync(s->job))
         s->result->max_lead = (int)MR_MAX(s->result->max_lead, w->clock - s->slowest);
     w->began = true;
     w->began_s = w->free_s = s->now_s;
@@ -181,8 +202,11 @@ void mr_jobsim_begin(mr_jobsim *s, int worker, int arg)
     w->computing = w->computed = false;
     if (s->job->n_chunks)
         memset(w->arrived, 0, (size_t)s->job->n_chunks);
-    double call_s = s->job->rpc_s + mr_jobsim_longest(&w->random, s->job->rpc_tail_s, s->n_holders);
-    mr_jobsim_after(s, worker, s->job->step_s + draw_tail(s, w) + call_s, start_step, 0);
+    double call_s = s->job->mode == MR_SIMTRAIN_ALLREDUCE ? 0 : s->job->rpc_s + mr_jobsim_longest(&w->random, s->job->rpc_tail_s, s->n_holders);
+    double later_s = s->job->step_s + draw_tail(s, w) + call_s;
+    if (w->is_split && s->job->mode != MR_SIMTRAIN_ALLREDUCE)
+        later_s = mr_jobsim_pass(s, worker, MR_JOBSIM_ALL_PS, s->now_s + later_s - call_s, call_s) - s->now_s;
+    mr_jobsim_after(s, worker, later_s, start_step, 0);
 }
 
 void mr_jobsim_stop(mr_jobsim *s, int worker)
