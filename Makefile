@@ -10,6 +10,8 @@ CC      ?= gcc
 VERSION := 0.1.0
 PYTHON  ?= /usr/bin/python3
 PKG_CONFIG ?= pkg-config
+NODE    ?= node
+NPM     ?= npm
 INSTALL ?= install
 STRIP   ?= strip
 SAN     ?=
@@ -78,7 +80,7 @@ TEST_C  := $(filter %_test.c %_fixture.c,$(ALL_C)) $(sort $(wildcard tests/harne
 # needed. A plug-in consists of the sources in NAME.dir and copies of the files that these use (NAME.with), and exports
 # the function NAME.entry. It is built where pkg-config knows all of NAME.pkg or, without that, where NAME.header is
 # installed; NAME.lacks tells the user what is missing otherwise.
-PLUGINS := net zookeeper mpi opencl image icu
+PLUGINS := net zookeeper mpi opencl image icu board
 base     = $(patsubst %,src/base/%.c,$(1))
 
 net.dir   := src/net/grpc
@@ -125,6 +127,14 @@ icu.pkg    := icu-uc
 icu.header := unicode/ucnv.h
 icu.libs   := -licuuc
 icu.lacks  := no encodings but Unicode and some code pages: SHIFT-JIS and others need the package libicu-dev
+
+board.dir    := src/board/http
+board.entry  := mr_board_http_get
+board.pkg    := libmicrohttpd
+board.header := microhttpd.h
+board.libs   := -lmicrohttpd
+board.with   := $(call base,clock memory status str thread vec)
+board.lacks  := no millrace board: it needs the package libmicrohttpd-dev
 
 # pkg-config gives the folders of headers and libraries. The names of the libraries are ours, because gRPC's file names a
 # hundred, and each would become a dependency of the plug-in.
@@ -183,7 +193,7 @@ $(foreach p,$(PLUGINS),$(eval $(call plugin,$(p))))
 PLUGIN_SO := $(foreach p,$(PLUGINS),$($(p).so))
 NET_SO    := $(net.so)
 
-.PHONY: all lib deps-run deps-python deps-test deps-bench help clean unit
+.PHONY: all lib deps-run deps-python deps-test deps-bench deps-web deps-test-web help clean unit
 all: lib $(CLI) python         ##build build the library, the millrace command and the Python package
 lib: $(SO) $(LIBA) $(PLUGIN_SO) ##build build the library and its plug-ins
 	$(foreach p,$(PLUGINS),$(if $($(p).so),,@echo "  $($(p).lacks)"$(newline)	))@:
@@ -230,7 +240,19 @@ $(G)/messages.inc: tools/message-table $(PB_H)
 	@tools/message-table $(PB_H) > $@.tmp
 	@cmp -s $@.tmp $@ || mv $@.tmp $@; rm -f $@.tmp; touch $@
 
-GEN := $(PB_H) $(G)/messages.inc $(G)/kernels_cl.inc $(G)/ops.inc $(G)/op_families.inc $(G)/tests.inc $(G)/commands.inc
+# The files of the page, which `make web` puts into build/web. The list is compared too: a file may have been removed.
+WEB_FILES := $(wildcard $(addprefix build/web/,index.html board.js board.css licenses.txt))
+ifneq ($(strip $(WEB_FILES)),$(strip $(file <$(G)/web_files)))
+.PHONY: $(G)/web_files
+endif
+$(G)/web_files:
+	@mkdir -p $(@D)
+	@echo "$(WEB_FILES)" > $@
+$(G)/web_assets.inc: tools/embed $(G)/web_files $(WEB_FILES)
+	@tools/embed $(WEB_FILES) > $@.tmp
+	@mv $@.tmp $@
+
+GEN := $(G)/web_assets.inc $(PB_H) $(G)/messages.inc $(G)/kernels_cl.inc $(G)/ops.inc $(G)/op_families.inc $(G)/tests.inc $(G)/commands.inc
 
 # ---- compile and link ---------------------------------------------------------------------------
 $(B)/%.o: %.c | $(GEN)
@@ -376,6 +398,54 @@ $(CALIBRATE): $(B)/tests/sim/calibrate.o $(LIB_O)
 calibrate: $(CALIBRATE)        ##bench fit the training simulator to the ends of published curves and show all of them (CALIBRATE_ARGS=--table: no fit)
 	$(q)$(CALIBRATE) $(CALIBRATE_ARGS)
 
+# ---- the page of `millrace board`: web ----------------------------------------------------------
+# Node.js builds the page; nothing else needs it, and the build embeds build/web where it exists. A copy of web/ is
+# built, so that node_modules is below build/ too.
+WEB      := build/web
+WEB_WORK := build/web-work
+WEB_IN   := $(sort $(shell find web -name node_modules -prune -o -type f -print))
+
+.PHONY: web
+web: deps-web                  ##build build the page of `millrace board` into build/web; the next build of the command embeds it
+	$(q)$(MAKE) --no-print-directory $(WEB)/.stamp
+
+$(WEB_WORK)/.installed: web/package.json web/package-lock.json web/.npmrc
+	$(call say,NPM,$(WEB_WORK)/node_modules)
+	@v=$$($(NODE) -p 'process.versions.node' 2>/dev/null) || v=none; case "$$v" in \
+	    none | [0-9].* | 1[0-7].*) echo "make web needs Node.js 18 or newer, and '$(NODE)' is $$v" >&2; exit 1 ;; esac
+	@mkdir -p $(@D)
+	@cp $^ $(@D)/
+	$(q)cd $(@D) && $(NPM) ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(WEB)/.stamp: $(WEB_IN) $(WEB_WORK)/.installed
+	$(call say,WEB,$(WEB))
+	@rm -rf $(WEB_WORK)/src && cd web && cp --parents $(WEB_IN:web/%=%) $(abspath $(WEB_WORK))/
+	$(q)cd $(WEB_WORK) && $(NODE) node_modules/typescript/bin/tsc --noEmit
+	@rm -rf $(WEB)
+	$(q)cd $(WEB_WORK) && $(NODE) build.mjs $(abspath $(WEB))
+	@touch $@
+
+# board.so is known to a make that starts after the packages are installed.
+.PHONY: demo demo-command
+demo: web                      ##run build and start `millrace board`, which prints the address of its page (BOARD_ARGS are passed on)
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) demo-command
+	$(q)$(CLI) board $(BOARD_ARGS)
+demo-command: $(CLI) $(board.so)
+
+.PHONY: test-web bench-web
+test-web: deps-test-web        ##test the page of `millrace board` in Chromium, beside `millrace sim --json` (T=part of a name); screens go to build/web-screens
+	$(q)$(MAKE) --no-print-directory $(WEB)/.stamp
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) demo-command
+	$(q)NODE=$(NODE) tests/web/run $(B) $(T)
+
+bench-web: deps-test-web       ##bench the page of `millrace board` in Chromium: a graph of 10,000 nodes opens, a scope expands, a slider moves
+	$(q)$(MAKE) --no-print-directory $(WEB)/.stamp
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) demo-command
+	$(q)$(NODE) bench/web/main.mjs $(B)
+
+deps-web: ; @tools/deps web
+deps-test-web: ; @tools/deps test-web
 deps-run: ; @tools/deps run
 deps-python: ; @tools/deps python
 deps-test: ; @tools/deps test
@@ -415,6 +485,13 @@ soak-downpour: $(B)/soak/downpour $(NET_SO) ##soak kill -9 of Downpour replicas:
 
 soak-zookeeper: all $(B)/soak/kill_program ##soak kill tasks that come back at other ports and are found through ZooKeeper (RUNS=20 SEED=n)
 	$(q)$(PYTHON) -B tests/soak/zookeeper.py $(B) --runs $(or $(RUNS),20) $(if $(SEED),--seed $(SEED))
+
+# Always with sanitizers, as the fuzzers are. The page must have been built before.
+.PHONY: soak-board soak-board-run
+soak-board:                    ##soak hostile requests to `millrace board`, through sockets and directly, under sanitizers (REQUESTS=1000000 SEED=n)
+	$(q)+$(MAKE) --no-print-directory SAN=$(FUZZ_SAN) soak-board-run
+soak-board-run: $(FUZZ) $(CLI) $(board.so)
+	$(q)$(PYTHON) -B tests/soak/board.py $(B) --requests $(or $(REQUESTS),1000000) $(if $(SEED),--seed $(SEED))
 
 EXAMPLES := $(patsubst examples/%.c,$(B)/examples/%,$(wildcard examples/*.c))
 examples: $(EXAMPLES)          ##build build the examples

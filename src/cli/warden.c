@@ -22,15 +22,24 @@ struct mr_warden {
     int pipe;
 };
 
-void mr_remove_folder(const char *folder)
+/* Removes the folder, the files in it, and folders in it, down to `depth` levels. Links are removed, not followed. */
+static void remove_at(int dir, const char *name, int depth)
 {
-    DIR *d = opendir(folder);
+    int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
     for (struct dirent *e; d && (e = readdir(d));)
-        if (e->d_name[0] != '.')
-            unlinkat(dirfd(d), e->d_name, 0);
+        if (e->d_name[0] != '.' && unlinkat(fd, e->d_name, 0) < 0 && depth > 1)
+            remove_at(fd, e->d_name, depth - 1);
     if (d)
         closedir(d);
-    rmdir(folder);
+    else if (fd >= 0)
+        close(fd);
+    unlinkat(dir, name, AT_REMOVEDIR);
+}
+
+void mr_remove_folder(const char *folder)
+{
+    remove_at(AT_FDCWD, folder, 2);
 }
 
 /* ---- the warden process ---- */

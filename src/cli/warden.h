@@ -12,14 +12,14 @@
 
 typedef struct mr_warden mr_warden;
 
-/* folder: removed at the end with the files in it; NULL: none. */
+/* folder: removed at the end as by mr_remove_folder; NULL: none. */
 mr_status *mr_warden_new(const char *folder, mr_warden **out);
 void mr_warden_add(mr_warden *w, pid_t group);
 void mr_warden_remove(mr_warden *w, pid_t group); /* all its processes have ended */
 /* Ends the warden, which kills the groups that it still knows and removes the folder. NULL is allowed. */
 void mr_warden_free(mr_warden *w);
 
-/* Removes a folder that contains only files, and the files. */
+/* Removes a folder, the files in it, and folders in it that contain only files. */
 void mr_remove_folder(const char *folder);
 
 #endif

@@ -4,6 +4,7 @@ import sys
 
 import harness
 import test_all_reduce
+import test_board
 import test_convert
 import test_deploy
 import test_docs
@@ -24,5 +25,5 @@ import test_zookeeper
 if __name__ == "__main__":
     tests = harness.collect(test_all_reduce, test_help, test_install, test_ops, test_launch, test_table, test_ssh, test_ranks,
                             test_serve, test_security, test_sim, test_convert, test_deploy, test_docs, test_sim_docs, test_trace,
-                            test_zookeeper)
+                            test_zookeeper, test_board)
     sys.exit(0 if harness.main(tests, os.path.abspath(sys.argv[1]), *sys.argv[2:3]) else 1)

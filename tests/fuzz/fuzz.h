@@ -47,6 +47,7 @@ extern const fuzz_target fuzz_distbelief;
 extern const fuzz_target fuzz_record, fuzz_events, fuzz_example, fuzz_checkpoint_v1, fuzz_csv,
     fuzz_proto_pool;
 extern const fuzz_target fuzz_lmdb;
+extern const fuzz_target fuzz_board;
 extern const fuzz_target fuzz_jpeg, fuzz_png, fuzz_gif, fuzz_bmp, fuzz_wav;
 
 /* Stores the input of the current run, so that it can be saved if the run fails. */

@@ -19,7 +19,8 @@ static const fuzz_target *const targets[] = {&fuzz_ops,   &fuzz_graph, &fuzz_bun
                                              &fuzz_checkpoint_v1, &fuzz_csv, &fuzz_proto_pool,
                                              &fuzz_saved_model, &fuzz_ps_codec, &fuzz_ps, &fuzz_federated,
                                              &fuzz_jpeg,  &fuzz_png,   &fuzz_gif,    &fuzz_bmp,
-                                             &fuzz_wav, &fuzz_lmdb, &fuzz_group, &fuzz_distbelief};
+                                             &fuzz_wav, &fuzz_lmdb, &fuzz_group, &fuzz_distbelief,
+                                             &fuzz_board};
 
 typedef struct settings {
     fuzz_options o;
