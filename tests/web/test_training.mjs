@@ -1,0 +1,227 @@
+// The tab of the training: its controls make the plan they say, and its figures are the simulator's.
+import { check, same, test, until } from "./harness.mjs";
+
+async function openStory(t, number, mode) {
+  await t.open();
+  await t.at(`story-${number}`).click();
+  await t.sent((p) => p.cluster?.mode === mode);
+  return t.compare();
+}
+
+// Moves the playhead of the training; returns the time where it then is.
+async function moveTo(t, share) {
+  const scrub = t.at("training-scrub");
+  const before = await scrub.getAttribute("data-value");
+  await scrub.fill(String(Math.round(share * 1000)));
+  return until(async () => {
+    const now = await scrub.getAttribute("data-value");
+    return now !== before && Number(now);
+  }, "the playhead is moved");
+}
+
+const last = (list) => list?.at(-1);
+
+test("training_workers_and_servers", async (t) => {
+  await openStory(t, 4, "sync");
+  const changes = [["workers", 3], ["workers", 8], ["ps", 1], ["ps", 4], ["workers", 1], ["workers", 40]];
+  for (const [name, value] of changes) {
+    await t.at(name).fill(String(value));
+    await t.sent((p) => p.cluster?.[name] === value, `${name} is ${value}`);
+    const { training } = await t.compare();
+    same(training[name], value, `${name} of the training`);
+  }
+});
+
+test("training_modes", async (t) => {
+  await openStory(t, 4, "sync");
+  const about = new Set();
+  for (const mode of ["async", "backup", "bounded", "adaptive", "allreduce", "sync"]) {
+    await t.at(`mode-${mode}`).check();
+    await t.sent((p) => p.cluster?.mode === mode, `the mode is ${mode}`);
+    const { training } = await t.compare();
+    // The simulator calls all modes with a barrier sync.
+    const isSync = training.mode === "sync" && ["backup", "adaptive"].includes(mode);
+    if (!isSync) same(training.mode, mode, "mode of the training");
+    about.add(await t.at("mode-about").textContent());
+    for (const [of, slider, values] of [["backup", "backup", [2, 0, 1]], ["bounded", "delay", [0, 16, 3]]])
+      for (const value of of === mode ? values : []) {
+        await t.at(slider).fill(String(value));
+        await t.sent((p) => p.cluster?.[slider] === value, `${slider} is ${value}`);
+        await t.compare();
+      }
+  }
+  same(about.size, 6, "modes with a text of their own");
+});
+
+test("training_kill_a_worker", async (t) => {
+  await openStory(t, 4, "sync");
+  const at_s = await moveTo(t, 0.4);
+  await t.at("kill-worker-1").click();
+  await t.sent((p) => p.cluster?.crashes?.length === 1, "a crash is in the plan");
+  same(t.shown.plan.cluster.crashes, [{ task: "worker", index: 1, at_s }], "crashes");
+  const { training } = await t.compare();
+  same(training.losses.length, 1, "losses");
+  same([training.losses[0].task, training.losses[0].index], ["worker", 1], "the task that was lost");
+  check((await t.at("training-loss-0").innerText()).includes("worker 1"), "the page names the worker");
+  // Removing the event restores the plan.
+  await t.at("remove-event-1").click();
+  await t.sent((p) => p.cluster && !p.cluster.crashes, "the crash is removed");
+  same((await t.compare()).training.losses, [], "losses");
+});
+
+test("training_kill_a_server_with_and_without_a_checkpoint", async (t) => {
+  await openStory(t, 4, "sync");
+  const killed = await moveTo(t, 0.6);
+  await t.at("kill-ps-0").click();
+  await t.sent((p) => p.cluster?.crashes?.length === 1);
+  same(t.shown.plan.cluster.crashes, [{ task: "ps", index: 0, at_s: killed }], "crashes");
+  const without = (await t.compare()).training;
+  same(without.losses[0].checkpoint_at_s, null, "checkpoint that was restored");
+  same(await t.at("training-restored").getAttribute("data-value"), "null", "the page says that there was none");
+  check(without.losses[0].lost_steps > 0, "no steps are lost without a checkpoint");
+
+  // The total has changed, so the playhead is moved to half of the time before the crash.
+  const saved = await moveTo(t, (0.5 * killed) / without.total_s);
+  check(saved < killed, `the playhead is at ${saved}, after the crash at ${killed}`);
+  await t.at("checkpoint-now").click();
+  await t.sent((p) => p.cluster?.checkpoints?.length === 1, "a checkpoint is in the plan");
+  same(t.shown.plan.cluster.checkpoints, [saved], "checkpoints");
+  const withOne = (await t.compare()).training;
+  check(withOne.losses[0].checkpoint_at_s !== null, "the checkpoint is restored");
+  check(withOne.losses[0].lost_steps < without.losses[0].lost_steps, "the checkpoint saves no steps");
+  same(await t.at("training-lost").getAttribute("data-value"), String(withOne.losses[0].lost_steps), "steps lost");
+});
+
+test("training_slow_and_fast_again", async (t) => {
+  await openStory(t, 5, "backup");
+  const { slow } = t.shown.plan.cluster;
+  await t.at("slow-worker-0").click();
+  await t.sent((p) => p.cluster?.slow?.length === slow.length + 1, "worker 0 is slow");
+  const { factor, ...rest } = last(t.shown.plan.cluster.slow);
+  same(rest, { worker: 0 }, "who is slow from the beginning");
+  check(factor > 1, `factor ${factor}`);
+  const slower = (await t.compare()).training;
+  await t.at("slow-worker-0").click();
+  await t.sent((p) => p.cluster?.slow?.length === slow.length, "worker 0 is fast again");
+  const faster = (await t.compare()).training;
+  check(faster.total_s < slower.total_s, "a slow worker costs nothing");
+
+  const at_s = await moveTo(t, 0.5);
+  await t.at("slow-ps-1").click();
+  await t.sent((p) => p.cluster?.slow?.length === slow.length + 1, "ps 1 is slow");
+  same(last(t.shown.plan.cluster.slow), { task: "ps", index: 1, factor, at_s }, "who is slow from the middle");
+  await t.compare();
+});
+
+test("training_cut_a_link", async (t) => {
+  const before = (await openStory(t, 4, "sync")).training;
+  const at_s = await moveTo(t, 0.3);
+  await t.at("cut-worker-2").click();
+  await t.sent((p) => p.cluster?.cuts?.length === 1, "a cut is in the plan");
+  const [cut] = t.shown.plan.cluster.cuts;
+  same([cut.worker, cut.at_s], [2, at_s], "worker and time of the cut");
+  check(cut.for_s > 0, "the cut has no length");
+  const after = (await t.compare()).training;
+  check(after.total_s > before.total_s, "a cut costs nothing");
+});
+
+test("training_buttons_without_a_playhead_act_in_the_middle", async (t) => {
+  const { training } = await openStory(t, 4, "sync");
+  await t.at("checkpoint-now").click();
+  await t.sent((p) => p.cluster?.checkpoints?.length === 1);
+  const [at] = t.shown.plan.cluster.checkpoints;
+  check(Math.abs(at / training.total_s - 0.5) < 0.02, `the checkpoint is at ${at} of ${training.total_s} s`);
+  await t.compare();
+});
+
+test("training_checkpoints_and_restart", async (t) => {
+  await openStory(t, 6, "sync");
+  await t.at("checkpoint-on").check();
+  await t.sent((p) => p.cluster?.checkpoint_s > 0, "checkpoints are on");
+  await t.compare();
+  await t.at("checkpoint-s").fill("3");
+  await t.at("checkpoint-s").press("Enter");
+  await t.sent((p) => p.cluster?.checkpoint_s === 3, "a checkpoint every 3 s");
+  const { training } = await t.compare();
+  check(training.checkpoints > 1, "checkpoints are written");
+  await t.at("restart-s").fill("8");
+  await t.sent((p) => p.cluster?.restart_s === 8, "a task restarts after 8 s");
+  await t.compare();
+  await t.at("checkpoint-on").uncheck();
+  await t.sent((p) => p.cluster && !p.cluster.checkpoint_s, "checkpoints are off");
+  same((await t.compare()).training.checkpoints, 0, "checkpoints");
+});
+
+test("training_further_settings", async (t) => {
+  await openStory(t, 4, "sync");
+  await t.page.locator(".training-more summary").click();
+  const settings = { "tail-ms": 20, "tail-share": 0.25, "save-s": 1.5, "restore-s": 2.5, seed: 7 };
+  for (const [name, value] of Object.entries(settings)) {
+    const key = name.replace("-", "_");
+    await t.at(name).fill(String(value));
+    await t.sent((p) => p.cluster?.[key] === value, `${key} is ${value}`);
+    await t.compare();
+  }
+  await t.at("steps").fill("30");
+  await t.at("steps").press("Enter");
+  await t.sent((p) => p.cluster?.steps === 30, "30 steps");
+  await t.compare();
+});
+
+test("training_charts_are_sweeps", async (t) => {
+  await openStory(t, 4, "sync");
+  const points = (name) => t.page.$$eval(`[data-test=${name}-point]`, (all) =>
+    all.map((e) => [Number(e.dataset.x), Number(e.dataset.value)]));
+  const isComplete = (name) => until(async () =>
+    (await points(name)).length > 0 && (await t.at(name).getAttribute("aria-busy")) !== "true", `${name} has points`);
+  const sweep = await t.command(["--sweep", "workers=1..64"]);
+  for (const [chart, member] of [["chart-examples", "examples_per_s"], ["chart-steps", "steps_per_s"]]) {
+    await isComplete(chart);
+    same(await points(chart), sweep.points.map((p) => [p.value, p[member]]), chart);
+  }
+  await t.at("mode-backup").check();
+  await t.sent((p) => p.cluster?.mode === "backup");
+  const backups = await t.command(["--sweep", "backup=0..8"]);
+  await isComplete("chart-backup");
+  same(await points("chart-backup"), backups.points.map((p) => [p.value, p.examples_per_s]), "chart-backup");
+});
+
+test("training_figures_are_kept_for_comparison", async (t) => {
+  const before = (await openStory(t, 4, "sync")).training;
+  await t.at("keep").click();
+  await t.at("mode-async").check();
+  await t.sent((p) => p.cluster?.mode === "async");
+  const after = (await t.compare()).training;
+  same(await t.at("kept-training-total").getAttribute("data-value"), String(before.total_s), "kept total");
+  check(before.total_s !== after.total_s, "both modes take the same time");
+  await t.at("forget-kept").click();
+  await until(async () => !(await t.at("kept-training-total").count()), "the kept figures are gone");
+});
+
+test("training_plays", async (t) => {
+  await openStory(t, 4, "sync");
+  const at = async () => Number(await t.at("training-scrub").getAttribute("data-value"));
+  await t.at("training-play").click();
+  await until(async () => (await at()) > 0, "the playhead moves");
+  await t.at("training-play").click();
+  await until(async () => (await t.at("training-play").getAttribute("aria-label")) !== "Pause", "it is paused");
+});
+
+test("training_tab_adds_a_cluster", async (t) => {
+  await t.open();
+  await t.sent((p) => !p.cluster);
+  await t.at("tab-training").click();
+  await t.sent((p) => Boolean(p.cluster), "the plan gets a cluster");
+  await t.compare();
+});
+
+test("training_many_workers_are_drawn_small", async (t) => {
+  await openStory(t, 4, "sync");
+  await t.at("workers").fill("64");
+  await t.sent((p) => p.cluster?.workers === 64);
+  await t.compare();
+  await t.at("pick-worker-63").click();
+  await t.at("kill-worker-63").click();
+  await t.sent((p) => p.cluster?.crashes?.[0]?.index === 63, "worker 63 is killed");
+  await t.compare();
+});

@@ -1,0 +1,597 @@
+// What the result of a training means: which tasks exist, what each one does at a given time, and the sentences that
+// say what the cluster waits for and what a crash costs. No drawing: training.tsx and charts.tsx do that.
+import type { Cluster, Crash, Cut, Doing, Loss, Mode, Slow, Training, WorkerResult } from "./types";
+import { formatPercent, formatSeconds } from "./widgets";
+
+// ---- numbers as text ----
+
+const SPACE = "\u00a0"; // between a number and its unit: no line may end there
+
+// A count or a factor: as many digits as it has, but at most three significant ones behind the point.
+export function number(x: number | null | undefined): string {
+  if (x === null || x === undefined || !Number.isFinite(x)) return "–";
+  return Math.abs(x) >= 100 ? String(Math.round(x)) : String(Number(x.toPrecision(3)));
+}
+
+// A time, without zeros at the end of a round number: 13 s, not 13.0 s.
+export function seconds(x: number | null | undefined): string {
+  return formatSeconds(x)
+    .replace(/(\.\d*?)0+ /, "$1 ")
+    .replace(". ", " ")
+    .replace(" ", SPACE);
+}
+
+export function percent(x: number | null | undefined): string {
+  if (x === null || x === undefined || !Number.isFinite(x)) return "–";
+  return (x > 0 && x < 0.005 ? "<1 %" : formatPercent(x)).replace(" ", SPACE);
+}
+
+export function plural(n: number, one: string, many = `${one}s`): string {
+  return `${number(n)} ${n === 1 ? one : many}`;
+}
+
+// ---- modes ----
+
+export const modes: { mode: Mode; label: string; about: string }[] = [
+  {
+    mode: "async",
+    label: "Async",
+    about:
+      "No worker waits: each one updates the parameters whenever it has a gradient, even if they have changed since " +
+      "it read them.",
+  },
+  {
+    mode: "sync",
+    label: "Sync",
+    about:
+      "A step ends when the gradients of all workers have arrived, so every step is as slow as the slowest worker.",
+  },
+  {
+    mode: "backup",
+    label: "Backup",
+    about:
+      "There are more workers than a step needs gradients: the step takes the first ones that arrive and drops the " +
+      "slowest.",
+  },
+  {
+    mode: "bounded",
+    label: "Bounded delay",
+    about: "Each worker goes at its own speed, but waits if it would get too many steps ahead of the slowest one.",
+  },
+  {
+    mode: "adaptive",
+    label: "Adaptive",
+    about: "Like backup, but before each step the cluster chooses how many of the slowest gradients to drop.",
+  },
+  {
+    mode: "allreduce",
+    label: "All-reduce",
+    about:
+      "There are no parameter servers: after each step the workers add up their gradients among themselves, in a ring.",
+  },
+];
+
+export const modeOf = (c: Cluster | undefined): Mode => c?.mode ?? "async";
+// Modes in which a step is shared by all workers.
+export const inStep = (mode: string) =>
+  mode === "sync" || mode === "backup" || mode === "adaptive" || mode === "allreduce";
+
+export function backupOf(c: Cluster | undefined): number {
+  if (modeOf(c) === "backup") return c?.backup ?? 1;
+  return c?.backup ?? 0;
+}
+
+// ---- tasks ----
+
+export interface Task {
+  kind: "worker" | "ps";
+  index: number;
+  id: string; // as in TrainingSpan.task
+}
+
+const task = (kind: "worker" | "ps", index: number): Task => ({ kind, index, id: `${kind}:${index}` });
+export const taskName = (t: { kind: string; index: number }) => `${t.kind} ${t.index}`;
+
+export function workersOf(c: Cluster | undefined): Task[] {
+  return Array.from({ length: Math.max(1, (c?.workers ?? 1) + backupOf(c)) }, (_, i) => task("worker", i));
+}
+
+export function serversOf(c: Cluster | undefined): Task[] {
+  return modeOf(c) === "allreduce" ? [] : Array.from({ length: Math.max(1, c?.ps ?? 1) }, (_, i) => task("ps", i));
+}
+
+// ---- what was asked for ----
+
+export interface Asked {
+  list: "crashes" | "slow" | "cuts" | "checkpoints";
+  at: number; // position in the list
+  kind: "worker" | "ps" | null;
+  index: number;
+  start_s: number;
+  end_s: number | null; // null: a moment, or to the end
+  text: string;
+}
+
+const slowTask = (s: Slow) => s.task ?? "worker";
+const slowIndex = (s: Slow) => s.index ?? s.worker ?? 0;
+
+function slowText(s: Slow): string {
+  const from = s.at_s ?? 0;
+  const much = `${number(s.factor ?? 2)}× slower`;
+  const when = s.for_s
+    ? ` from ${seconds(from)} to ${seconds(from + s.for_s)}`
+    : from > 0
+      ? ` from ${seconds(from)} on`
+      : "";
+  return `${slowTask(s)} ${slowIndex(s)} is ${much}${when}`;
+}
+
+function crashText(c: Crash): string {
+  const who = c.task === "chief" ? "chief" : `${c.task ?? "worker"} ${c.index ?? 0}`;
+  return `${who} killed at ${seconds(c.at_s ?? 1)}${c.silent ? " with its host" : ""}`;
+}
+
+const cutStart = (c: Cut) => c.at_s ?? 1;
+const cutEnd = (c: Cut) => cutStart(c) + (c.for_s ?? 1);
+
+function cutText(c: Cut): string {
+  const peer = c.ps === undefined ? "" : ` from ps ${c.ps}`;
+  return `worker ${c.worker ?? 0} cut off${peer} from ${seconds(cutStart(c))} to ${seconds(cutEnd(c))}`;
+}
+
+// All events of a plan, in the order of their times.
+export function asked(c: Cluster | undefined): Asked[] {
+  const out: Asked[] = [];
+  c?.crashes?.forEach((x, at) => {
+    const chief = x.task === "chief";
+    out.push({
+      list: "crashes",
+      at,
+      kind: chief ? "worker" : ((x.task as "worker" | "ps" | undefined) ?? "worker"),
+      index: x.index ?? 0,
+      start_s: x.at_s ?? 1,
+      end_s: null,
+      text: crashText(x),
+    });
+  });
+  c?.slow?.forEach((x, at) =>
+    out.push({
+      list: "slow",
+      at,
+      kind: slowTask(x),
+      index: slowIndex(x),
+      start_s: x.at_s ?? 0,
+      end_s: x.for_s ? (x.at_s ?? 0) + x.for_s : null,
+      text: slowText(x),
+    }),
+  );
+  c?.cuts?.forEach((x, at) =>
+    out.push({
+      list: "cuts",
+      at,
+      kind: "worker",
+      index: x.worker ?? 0,
+      start_s: cutStart(x),
+      end_s: cutEnd(x),
+      text: cutText(x),
+    }),
+  );
+  c?.checkpoints?.forEach((x, at) =>
+    out.push({
+      list: "checkpoints",
+      at,
+      kind: null,
+      index: 0,
+      start_s: x,
+      end_s: null,
+      text: `checkpoint at ${seconds(x)}`,
+    }),
+  );
+  return out.sort((a, b) => a.start_s - b.start_s);
+}
+
+// The number in its list of the event of a task that lasts at this time, or -1.
+export function activeAt(c: Cluster | undefined, list: "slow" | "cuts", t: Task, at_s: number): number {
+  const found = asked(c).find(
+    (a) =>
+      a.list === list &&
+      a.kind === t.kind &&
+      a.index === t.index &&
+      a.start_s <= at_s &&
+      (a.end_s === null || at_s < a.end_s),
+  );
+  return found ? found.at : -1;
+}
+
+// ---- what each task does ----
+
+export type Kind = "compute" | "transfer" | "wait" | "serve" | "save" | "restore" | "down" | "cut";
+
+const kinds: Record<Doing, Kind> = {
+  call: "transfer",
+  fetch: "transfer",
+  forward: "compute",
+  backward: "compute",
+  push: "transfer",
+  reduce: "transfer",
+  wait: "wait",
+  serve: "serve",
+  save: "save",
+  restore: "restore",
+  down: "down",
+  cut: "cut",
+};
+
+export const kindNames: Record<Kind, string> = {
+  compute: "computing",
+  transfer: "transferring",
+  wait: "waiting",
+  serve: "serving",
+  save: "saving",
+  restore: "restoring",
+  down: "down",
+  cut: "cut off",
+};
+
+export interface Bar {
+  kind: Kind;
+  start_s: number;
+  end_s: number;
+}
+
+export interface Lanes {
+  steps: Map<string, Bar[]>; // the first steps
+  events: Map<string, Bar[]>; // checkpoints and failures of the whole training
+  window_s: number; // end of the first steps; 0: none are known
+}
+
+const isEvent = (k: Kind) => k === "save" || k === "restore" || k === "down" || k === "cut";
+
+function push(map: Map<string, Bar[]>, id: string, bar: Bar): void {
+  const bars = map.get(id);
+  if (bars) bars.push(bar);
+  else map.set(id, [bar]);
+}
+
+// Joins bars of one kind that touch, because a worker computes layer by layer and a thousand tiny boxes show no more.
+function join(bars: Bar[], gap_s: number): Bar[] {
+  const last = new Map<Kind, Bar>();
+  const out: Bar[] = [];
+  bars.sort((a, b) => a.start_s - b.start_s);
+  for (const b of bars) {
+    const open = last.get(b.kind);
+    if (open && b.start_s <= open.end_s + gap_s) open.end_s = Math.max(open.end_s, b.end_s);
+    else {
+      const copy = { ...b };
+      out.push(copy);
+      last.set(b.kind, copy);
+    }
+  }
+  return out;
+}
+
+// The first steps end for the picture when the first of the workers has no further recorded step: beyond that, an empty
+// lane would look like an idle worker. If most workers have not computed anything by the end of the record, because the
+// cluster is too large for it, there is no picture.
+export function lanesOf(t: Training | undefined, c: Cluster | undefined): Lanes {
+  const lanes: Lanes = { steps: new Map(), events: new Map(), window_s: 0 };
+  for (const s of t?.spans ?? []) {
+    const kind = kinds[s.doing] ?? "compute";
+    push(isEvent(kind) ? lanes.events : lanes.steps, s.task, { kind, start_s: s.start_s, end_s: s.end_s });
+  }
+  const recorded = [...lanes.steps].filter(([id]) => id.startsWith("worker:")).map(([, bars]) => bars);
+  const ends = recorded
+    .filter((bars) => bars.some((b) => b.kind === "compute"))
+    .map((bars) => bars.reduce((m, b) => Math.max(m, b.end_s), 0));
+  lanes.window_s = ends.length > recorded.length / 2 ? Math.min(...ends) : 0;
+  for (const [id, bars] of lanes.steps) lanes.steps.set(id, join(bars, lanes.window_s / 1000));
+  for (const [id, bars] of lanes.events) lanes.events.set(id, join(bars, 0));
+  addStops(t, c, lanes);
+  return lanes;
+}
+
+// Whether all workers wait for one that is cut off.
+const waitsForCut = (mode: string, c: Cluster | undefined) => mode === "allreduce" || (mode === "sync" && !c?.backup);
+
+// After a crash nobody makes progress until it is repaired: the simulator gives this time for each loss, and all
+// workers that are up spend it waiting. While a worker is cut off, the others wait for it until its lease has ended.
+// These bars come first, so that failures are drawn over them.
+function addStops(t: Training | undefined, c: Cluster | undefined, lanes: Lanes): void {
+  const step = t?.step_s?.median ?? 0;
+  const lease_s = t?.mode === "sync" && typeof c?.lease_s === "number" ? c.lease_s : t?.mode === "sync" ? 10 : Infinity;
+  const bars: Bar[] = [];
+  for (const l of t?.losses ?? [])
+    if (l.stopped_s !== null && l.stopped_s > 3 * step)
+      bars.push({ kind: "wait", start_s: l.at_s, end_s: l.at_s + l.stopped_s });
+  for (const x of t && waitsForCut(t.mode, c) ? (c?.cuts ?? []) : [])
+    bars.push({ kind: "wait", start_s: cutStart(x), end_s: Math.min(cutEnd(x), cutStart(x) + lease_s) });
+  if (!bars.length) return;
+  for (let i = 0; i < (t?.each_worker?.length ?? 0); i++) {
+    const id = `worker:${i}`;
+    lanes.events.set(id, [...bars, ...(lanes.events.get(id) ?? [])]);
+  }
+}
+
+export interface Shares {
+  compute: number;
+  transfer: number;
+  wait: number;
+  down: number;
+}
+
+export function sharesOf(w: WorkerResult | undefined): Shares | null {
+  if (!w) return null;
+  const transfer = w.fetch_s + w.push_s + (w.call_s ?? 0);
+  const all = w.busy_s + transfer + w.wait_s + w.down_s;
+  return all > 0
+    ? { compute: w.busy_s / all, transfer: transfer / all, wait: w.wait_s / all, down: w.down_s / all }
+    : null;
+}
+
+export interface State {
+  kind: Kind | "done" | "idle";
+  text: string;
+}
+
+const priority: Kind[] = ["down", "restore", "cut", "save", "compute", "transfer", "serve", "wait"];
+
+// What a task does at a time. The simulator records every action of the first steps, and afterwards only checkpoints
+// and failures: there the shares of the whole training say what the task mostly does.
+export function stateAt(t: Training, lanes: Lanes, who: Task, at_s: number): State {
+  const now = (bars: Bar[] | undefined) =>
+    bars?.filter((b) => b.start_s <= at_s && at_s < b.end_s).map((b) => b.kind) ?? [];
+  const recorded = at_s < lanes.window_s && lanes.steps.has(who.id);
+  const doing = [...now(lanes.events.get(who.id)), ...(recorded ? now(lanes.steps.get(who.id)) : [])];
+  for (const kind of priority) if (doing.includes(kind)) return { kind, text: kindNames[kind] };
+  if (at_s >= t.total_s) return { kind: "done", text: "finished" };
+  if (who.kind === "ps") return recorded ? { kind: "idle", text: "idle" } : { kind: "serve", text: "serving" };
+  if (recorded) return { kind: "wait", text: "waiting" };
+  const s = sharesOf(t.each_worker?.[who.index]);
+  return s && s.wait > 0.5 ? { kind: "wait", text: "mostly waits" } : { kind: "compute", text: "at work" };
+}
+
+// ---- figures ----
+
+export function meanWait(t: Training, except = -1): number | null {
+  const shares = (t.each_worker ?? [])
+    .filter((_, i) => i !== except)
+    .map(sharesOf)
+    .filter((s): s is Shares => s !== null);
+  return shares.length ? shares.reduce((sum, s) => sum + s.wait, 0) / shares.length : null;
+}
+
+export const lostSteps = (t: Training) => (t.losses ?? []).reduce((sum, l) => sum + (l.lost_steps ?? 0), 0);
+
+// What an example of the network is called.
+export function exampleWord(model: string | undefined): { one: string; many: string } {
+  if (model === "inception" || model === "lenet") return { one: "image", many: "images" };
+  return { one: "example", many: "examples" };
+}
+
+// The cluster in a few words, as the head of a column of figures.
+export function describe(c: Cluster | undefined): string {
+  const mode = modes.find((m) => m.mode === modeOf(c))?.label ?? modeOf(c);
+  const events = asked(c)
+    .filter((a) => a.list !== "checkpoints")
+    .map((a) => a.text);
+  const workers =
+    modeOf(c) === "backup" ? `${c?.workers ?? 1}+${backupOf(c)} workers` : plural(c?.workers ?? 1, "worker");
+  const ps = modeOf(c) === "allreduce" ? [] : [`${c?.ps ?? 1} ps`];
+  const saves = c?.checkpoint_s ? [`checkpoint each ${seconds(c.checkpoint_s)}`] : [];
+  return [
+    mode,
+    workers,
+    ...ps,
+    ...saves,
+    ...events.slice(0, 2),
+    ...(events.length > 2 ? [`${events.length - 2} more events`] : []),
+  ].join(" · ");
+}
+
+// ---- findings ----
+
+export interface Finding {
+  tone: "wait" | "down" | "save" | "info" | "good";
+  text: string;
+}
+
+function crashFinding(l: Loss, t: Training): Finding {
+  const who =
+    l.task === "chief"
+      ? `The chief (worker ${l.index})`
+      : `${l.task === "ps" ? "Parameter server" : "Worker"} ${l.index}`;
+  const head = `${who} was killed at ${seconds(l.at_s)}.`;
+  const step = t.step_s?.median ?? 0;
+  const stopped =
+    l.stopped_s !== null && l.stopped_s > 3 * step ? ` The training made no progress for ${seconds(l.stopped_s)}.` : "";
+  const work = l.lost_s ? ` (${seconds(l.lost_s)} of work)` : "";
+  if (l.lost_steps > 0 && l.checkpoint_at_s !== null)
+    return {
+      tone: "down",
+      text:
+        `${head} The parameters were restored from the checkpoint begun at ${seconds(l.at_s - (l.lost_s ?? 0))} ` +
+        `(complete at ${seconds(l.checkpoint_at_s)}), so ` +
+        `${plural(l.lost_steps, "step")}${work} ${l.lost_steps === 1 ? "was" : "were"} lost.${stopped}`,
+    };
+  if (l.lost_steps > 0)
+    return {
+      tone: "down",
+      text:
+        `${head} There was no checkpoint, so all ${plural(l.lost_steps, "step")}${work} made until then were lost ` +
+        `and the training began again.${stopped}`,
+    };
+  const why =
+    t.mode === "allreduce"
+      ? " No work was lost, because every worker has a copy of the parameters."
+      : l.task === "ps"
+        ? " No step was lost."
+        : " No work was lost, because the parameters are on the parameter servers.";
+  return { tone: "down", text: `${head}${why}${stopped || " The others went on."}` };
+}
+
+function periodOf(s: Slow): string {
+  const from = s.at_s ?? 0;
+  if (s.for_s) return `From ${seconds(from)} to ${seconds(from + s.for_s)}, `;
+  return from > 0 ? `From ${seconds(from)} on, ` : "";
+}
+
+const capital = (s: string) => s.charAt(0).toUpperCase() + s.slice(1);
+
+// Who is waited for, in each mode. The slow worker is the one that the plan slows down most.
+function stragglerFinding(t: Training, c: Cluster): Finding | null {
+  const slow = (c.slow ?? []).filter(
+    (s) => slowTask(s) === "worker" && (s.factor ?? 2) > 1 && slowIndex(s) < workersOf(c).length,
+  );
+  if (!slow.length) return null;
+  const worst = slow.reduce((a, b) => ((b.factor ?? 2) > (a.factor ?? 2) ? b : a));
+  const i = slowIndex(worst);
+  const much = `${number(worst.factor ?? 2)}× slower`;
+  const who = `worker ${i}, which is ${much}`;
+  const others = workersOf(c).length - 1;
+  const wait = meanWait(t, i);
+  const cost =
+    wait !== null && others > 0
+      ? ` The other ${others === 1 ? "worker waits" : `${others} workers wait`} ${percent(wait)} of their time.`
+      : "";
+  const mine = t.each_worker?.[i];
+  const when = periodOf(worst);
+  const count = new Set(slow.map(slowIndex)).size;
+  switch (t.mode) {
+    case "backup":
+    case "adaptive": {
+      const spare = t.mode === "backup" ? backupOf(c) : count;
+      if (count > spare)
+        return {
+          tone: "wait",
+          text:
+            `${capital(when)}${plural(count, "worker")} are slow, but only ${spare} ` +
+            `${spare === 1 ? "is" : "are"} to spare: ` +
+            `every step still waits for one of them.${cost}`,
+        };
+      return { tone: "good", text: capital(`${when}no step waits for ${who}.`) };
+    }
+    case "async": {
+      const steps = (t.each_worker ?? []).filter((_, k) => k !== i).map((w) => w.steps);
+      const rest = steps.length ? steps.reduce((a, b) => a + b, 0) / steps.length : 0;
+      const did =
+        mine && rest
+          ? ` It makes ${plural(mine.steps, "step")} while each of the others makes ${number(Math.round(rest))}.`
+          : "";
+      return {
+        tone: "info",
+        text: `${capital(`${when}worker ${i} is ${much}`)}, but nobody waits for it.${did}`,
+      };
+    }
+    case "bounded":
+      return {
+        tone: "wait",
+        text:
+          capital(`${when}the others may be at most ${plural(c.delay ?? 4, "step")} ahead of ${who}.`) +
+          ` Then they wait.${cost}`,
+      };
+    default:
+      // A small factor does not make it the slowest: workers that fetch their parameters last may be later.
+      if (!when && wait !== null && (sharesOf(mine)?.wait ?? 0) > 0.7 * wait)
+        return {
+          tone: "info",
+          text: `Worker ${i} is ${much}, but other things delay the steps more.`,
+        };
+      return { tone: "wait", text: `${capital(`${when}every step waits for ${who}.`)}${cost}` };
+  }
+}
+
+// The sentences above the picture, the most important first.
+export function findings(t: Training | undefined, c: Cluster | undefined): Finding[] {
+  if (!t || !c) return [];
+  const out: Finding[] = [];
+  const straggler = stragglerFinding(t, c);
+  if (straggler) out.push(straggler);
+
+  const server = (c.slow ?? []).find((s) => slowTask(s) === "ps" && (s.factor ?? 2) > 1);
+  if (server && t.mode !== "allreduce")
+    out.push({
+      tone: "wait",
+      text: capital(
+        `${periodOf(server)}ps ${slowIndex(server)} is ${number(server.factor ?? 2)}× slower, ` +
+          "so every worker gets the parameters that it holds later.",
+      ),
+    });
+  for (const cut of c.cuts ?? []) {
+    const peer =
+      t.mode === "allreduce" ? "the other workers" : cut.ps === undefined ? "the parameter servers" : `ps ${cut.ps}`;
+    const effect = waitsForCut(t.mode, c) ? "all the others wait for it" : "the others go on without it";
+    out.push({
+      tone: "down",
+      text:
+        `From ${seconds(cutStart(cut))} to ${seconds(cutEnd(cut))}, no message passes between worker ` +
+        `${cut.worker ?? 0} and ${peer}: ${effect}.`,
+    });
+  }
+  const losses = t.losses ?? [];
+  for (const l of losses.slice(0, 3)) out.push(crashFinding(l, t));
+  if (losses.length > 3)
+    out.push({ tone: "down", text: `${losses.length - 3} more failures are listed with the figures.` });
+
+  const made = (t.each_worker ?? []).reduce((sum, w) => sum + w.steps, 0);
+  if (t.dropped > 0)
+    out.push({
+      tone: "info",
+      text:
+        `${plural(t.dropped, "gradient")} came too late and ${t.dropped === 1 ? "was" : "were"} dropped` +
+        `${made > 0 ? ` (${percent(t.dropped / made)} of the workers' steps)` : ""}: ` +
+        "that is the price for not waiting.",
+    });
+  const wait = meanWait(t);
+  if (t.mode !== "allreduce" && t.ps_busiest > 0.9)
+    out.push({
+      tone: "wait",
+      text:
+        `The parameter servers are the bottleneck: the busiest one is busy ${percent(t.ps_busiest)} of the time. ` +
+        "More workers will not help, more parameter servers will.",
+    });
+  else if (
+    !straggler &&
+    !losses.length &&
+    inStep(t.mode) &&
+    wait !== null &&
+    wait > 0.1 &&
+    (t.each_worker?.length ?? 0) > 1
+  )
+    out.push({
+      tone: "wait",
+      text:
+        "Each step ends when the slowest worker is done: " +
+        `the workers wait ${percent(wait)} of their time for each other.`,
+    });
+
+  const stale = t.staleness;
+  if (!inStep(t.mode) && stale && stale.n > 0 && (stale.mean ?? 0) >= 0.5)
+    out.push({
+      tone: "info",
+      text:
+        `A gradient is computed from parameters that are ${number(stale.mean)} updates old on average, ` +
+        `${number(stale.max)} at most.`,
+    });
+  const failed = losses.length > 0 || (c.cuts?.length ?? 0) > 0;
+  const causes = !failed ? "Checkpoints" : t.checkpoints > 0 ? "Failures and checkpoints" : "Failures";
+  if (t.total_s > t.ideal_s * 1.01 && t.ideal_s > 0)
+    out.push({
+      tone: failed ? "down" : "save",
+      text:
+        `${causes} make the training ${percent(t.total_s / t.ideal_s - 1)} longer: ` +
+        `${seconds(t.total_s)} instead of ${seconds(t.ideal_s)}.`,
+    });
+  if (!out.length) {
+    const n = workersOf(c).length;
+    out.push({
+      tone: "good",
+      text:
+        n === 1
+          ? "One worker trains alone: it waits for nobody."
+          : inStep(t.mode)
+            ? `All ${n} workers compute each step together, and hardly wait for each other.`
+            : `The ${n} workers do not wait for each other.`,
+    });
+  }
+  return out;
+}

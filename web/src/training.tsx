@@ -1,0 +1,140 @@
+// The tab "Training": a cluster of workers and parameter servers as a picture, the controls that change it, what it did
+// over time, its figures, and charts of its speed.
+import { useEffect } from "preact/hooks";
+import { SweepChart, useSweep } from "./charts";
+import { type Finding, backupOf, exampleWord, findings, modeOf } from "./findings";
+import { busy, error, plan, result } from "./state";
+import { Controls } from "./training-controls";
+import { Figures } from "./training-figures";
+import { FirstSteps, WholeTraining } from "./training-lanes";
+import { ClusterPicture } from "./training-picture";
+import { edit, training, usePlayer } from "./training-state";
+import "./training.css";
+import { Button } from "./widgets";
+
+// ---- findings ----
+
+const toneMarks: Record<Finding["tone"], string> = { wait: "!", down: "!", save: "i", info: "i", good: "✓" };
+
+function Findings() {
+  const list = findings(training.value, plan.value.cluster);
+  return (
+    <ul class="training-findings" data-test="training-findings" aria-live="polite">
+      {list.map((f, i) => (
+        <li key={i} class={`training-finding training-tone-${f.tone}`}>
+          <span class="training-finding-mark" aria-hidden="true">
+            {toneMarks[f.tone]}
+          </span>
+          <span>{f.text}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+// ---- charts ----
+
+// A power of two, so that moving the slider a little does not ask for another sweep.
+const sweepEnd = (workers: number) => Math.min(10000, Math.max(64, 2 ** Math.ceil(Math.log2(workers * 1.5))));
+
+function WorkerCharts() {
+  const c = plan.value.cluster;
+  const t = training.value;
+  const word = exampleWord(plan.value.graph?.model);
+  const swept = useSweep("workers", 1, sweepEnd(c?.workers ?? 1));
+  const at = t?.workers ?? c?.workers ?? 1;
+  return (
+    <section class="training-panel" aria-label="Speed against the number of workers">
+      <div class="training-head">
+        <h2>How many workers are useful?</h2>
+      </div>
+      <SweepChart
+        title={`${word.many[0].toUpperCase()}${word.many.slice(1)}/s`}
+        test="chart-examples"
+        swept={swept}
+        member="examples_per_s"
+        of="workers"
+        unit={`${word.many}/s`}
+        log
+        current={{ x: at, y: t?.examples_per_s ?? null }}
+      />
+      <SweepChart
+        title="Steps/s"
+        test="chart-steps"
+        swept={swept}
+        member="steps_per_s"
+        of="workers"
+        unit="steps/s"
+        log
+        current={{ x: at, y: t?.steps_per_s ?? null }}
+      />
+      {modeOf(c) === "backup" && <BackupChart />}
+    </section>
+  );
+}
+
+function BackupChart() {
+  const c = plan.value.cluster;
+  const t = training.value;
+  const n = backupOf(c);
+  const word = exampleWord(plan.value.graph?.model);
+  const swept = useSweep("backup", 0, Math.max(8, 2 * n));
+  return (
+    <SweepChart
+      title={`${word.many[0].toUpperCase()}${word.many.slice(1)}/s`}
+      test="chart-backup"
+      swept={swept}
+      member="examples_per_s"
+      of="backup workers"
+      unit={`${word.many}/s`}
+      log={false}
+      current={{ x: n, y: t?.examples_per_s ?? null }}
+    />
+  );
+}
+
+// ---- the view ----
+
+export function TrainingView() {
+  usePlayer();
+  // A plan without a cluster gets one here: an empty tab would explain nothing.
+  const missing = result.value !== null && plan.value.graph !== undefined && !plan.value.cluster;
+  useEffect(() => {
+    if (missing) edit(() => undefined);
+  }, [missing]);
+  const t = training.value;
+  if (!t)
+    return (
+      <div class="training training-empty">
+        <p>
+          {error.value
+            ? "There is no training to show."
+            : busy.value || missing
+              ? "Simulating the training …"
+              : "This plan has no cluster."}
+        </p>
+        {!busy.value && !missing && !plan.value.cluster && (
+          <Button test="add-cluster" kind="primary" onClick={() => edit(() => undefined)}>
+            Add a cluster
+          </Button>
+        )}
+        {error.value && plan.value.cluster && <Controls />}
+      </div>
+    );
+  return (
+    <div class="training">
+      <div class="training-columns">
+        <Controls />
+        <div class={`training-middle ${error.value ? "stale" : ""}`}>
+          <Findings />
+          <ClusterPicture />
+          {t.losses?.length ? [<WholeTraining key="all" />, <FirstSteps key="first" />] : [<FirstSteps key="first" />, <WholeTraining key="all" />]}
+        </div>
+        <div class={`training-right ${error.value ? "stale" : ""}`}>
+          <Figures />
+          <WorkerCharts />
+        </div>
+      </div>
+    </div>
+  );
+}
