@@ -35,7 +35,7 @@ comma   := ,
 VARIANT := $(notdir $(lastword $(CC)))$(if $(SAN),-$(subst $(comma),-,$(SAN)))
 B       := build/$(VARIANT)
 G       := build/gen
-MACHINE := $(shell $(CC) -dumpmachine)
+MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
 
 # ---- flags --------------------------------------------------------------------------------------
 CFLAGS  ?= -g
