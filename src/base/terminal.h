@@ -1,6 +1,6 @@
 /* base/terminal.h -- what an output can show: its width, colors, characters beyond ASCII.
  *
- * Whoever prints for people gets an mr_terminal and asks nothing else about the output. A file or a pipe gets no
+ * Code that prints for people takes an mr_terminal and asks nothing else about the output. A file or a pipe gets no
  * colors, unless the user wants them. */
 #ifndef MR_BASE_TERMINAL_H
 #define MR_BASE_TERMINAL_H
@@ -22,7 +22,7 @@ typedef enum mr_color_when {
 /* "auto", "always" or "never" (the value of an option --color; NULL is auto). */
 mr_status *mr_color_parse(const char *text, mr_color_when *out);
 bool mr_terminal_color(int fd, mr_color_when when);
-/* The columns of the terminal at fd; `otherwise` if it is none or does not know. */
+/* The width of the terminal at fd in columns; `otherwise` if fd is not a terminal or its width is unknown. */
 int mr_terminal_width(int fd, int otherwise);
 /* All of it. width: as given by the user; 0 asks the terminal, and takes 100 for files and pipes. It is limited to
  * MR_TERMINAL_NARROW to MR_TERMINAL_WIDE. */
@@ -30,7 +30,7 @@ mr_terminal mr_terminal_of(int fd, mr_color_when when, int64_t width);
 enum { MR_TERMINAL_NARROW = 40, MR_TERMINAL_WIDE = 1000, MR_TERMINAL_USUAL = 100 };
 
 /* Styles are the parameters of the escape sequence: "1" is bold. A box is a colored background with text that is
- * readable on it in the usual palettes. Devices have no red, yellow or grey, which have a meaning of their own. */
+ * readable on it in the usual palettes. Devices have no red, yellow or grey, which mean transfers, checkpoints and waiting. */
 #define MR_STYLE_HEADING "1"
 #define MR_STYLE_DIM "2"
 #define MR_STYLE_SEND "31"         /* transfers are red */

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 
-/* The number of bytes of the escape sequence at p; 0 if there is none. */
+/* The length in bytes of the escape sequence that starts at p, or 0. */
 static size_t escape_length(const char *p, size_t n)
 {
     size_t i = 2;

@@ -20,7 +20,7 @@ typedef struct mr_board_file {
     char *name;     /* for people */
     char *path;     /* of a graph or costs: what the simulator opens; NULL for a plan */
     char *written;  /* what to remove at the end: a file in the private folder; NULL: nothing */
-    bool in_folder; /* `written` is saved_model.pb in a folder of its own, which is removed too */
+    bool in_folder; /* `written` is saved_model.pb in a folder made for it, which is removed too */
     mr_str plan;    /* JSON, with ids instead of paths */
     bool uploaded;
     size_t bytes;
@@ -43,7 +43,7 @@ void mr_board_files_deinit(mr_board_files *f); /* removes what was uploaded */
 mr_status *mr_board_files_give(mr_board_files *f, const char *path);
 /* Keeps the bytes. Returns the object that describes the file for the page in `out`. */
 mr_status *mr_board_files_upload(mr_board_files *f, mr_sv name, mr_sv bytes, mr_str *out);
-/* NULL: there is none. The caller gets a reference. */
+/* Returns NULL if no file has this id and kind. Otherwise the caller owns a reference. */
 mr_board_file *mr_board_files_find(mr_board_files *f, const char *id, mr_board_kind kind);
 void mr_board_file_unref(mr_board_file *x); /* NULL is allowed */
 /* All plans and graphs as a list for the page. */

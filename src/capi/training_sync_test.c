@@ -239,7 +239,7 @@ MR_TEST(sync_training_has_backup_workers)
     training_fixture_end(&c.fixture);
 }
 
-/* A chief in a thread of its own, with its own graph and session. */
+/* Leads in a separate thread, with a separate graph and session. */
 static void lead(void *arg)
 {
     member *m = arg;

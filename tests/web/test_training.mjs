@@ -225,3 +225,29 @@ test("training_many_workers_are_drawn_small", async (t) => {
   await t.sent((p) => p.cluster?.crashes?.[0]?.index === 63, "worker 63 is killed");
   await t.compare();
 });
+
+// All-reduce has no parameter servers, so the plan cannot name one; another story must not get the event.
+test("training_events_of_servers_return_after_all_reduce", async (t) => {
+  await openStory(t, 6, "sync");
+  await t.at("mode-allreduce").check();
+  await t.sent((p) => p.cluster?.mode === "allreduce" && !p.cluster.crashes, "the crash of the server is left out");
+  await t.at("mode-sync").check();
+  await t.sent((p) => p.cluster?.mode === "sync" && p.cluster.crashes?.[0]?.task === "ps", "the crash is back");
+  await t.compare();
+  await t.at("mode-allreduce").check();
+  await t.sent((p) => p.cluster?.mode === "allreduce", "all-reduce again");
+  await openStory(t, 4, "sync");
+  await t.at("workers").fill("6");
+  const plan = await t.sent((p) => p.cluster?.workers === 6, "6 workers");
+  same(plan.cluster.crashes, undefined, "crashes of another story");
+});
+
+test("training_backup_keeps_the_number_of_machines", async (t) => {
+  await openStory(t, 4, "sync");
+  await t.at("mode-backup").check();
+  const plan = await t.sent((p) => p.cluster?.mode === "backup", "the mode is backup");
+  same([plan.cluster.workers, plan.cluster.backup], [4, 1], "workers and backup workers");
+  await t.at("mode-sync").check();
+  await t.sent((p) => p.cluster?.mode === "sync" && p.cluster.workers === 5, "five workers again");
+  await t.compare();
+});

@@ -496,11 +496,12 @@ function conclusion(
 ): string {
   const last = points[points.length - 1];
   const most = `${number(best[member])} ${unit} with ${best.value}`;
-  if (knee !== null && member === "examples_per_s") return `From ${knee} on, twice as many add less than 5 %. The most is ${most}.`;
+  if (knee !== null && member === "examples_per_s")
+    return `From ${knee} on, twice as many add less than 5 %. The most is ${most}.`;
   if (best.value !== last.value || points.length < 2) return `The most is ${most}.`;
   const before = points[points.length - 2];
   const gain = last[member] / before[member] - 1;
-  return `Even the last ones are useful: ${last.value} instead of ${before.value} add ${percent(gain)}.`;
+  return `More are still useful: ${last.value} instead of ${before.value} give ${percent(gain)} more.`;
 }
 
 // One chart of a sweep, with a sentence that says what it shows, and the points for readers who do not see it.

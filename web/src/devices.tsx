@@ -125,7 +125,7 @@ function LinkCard(p: {
   );
 }
 
-// Pairs of devices without a link of their own.
+// Pairs of devices without an entry in `links`.
 function freePairs(p: Plan): [Device, Device][] {
   const pairs: [Device, Device][] = [];
   const devices = p.devices ?? [];

@@ -437,7 +437,7 @@ function periodOf(s: Slow): string {
 
 const capital = (s: string) => s.charAt(0).toUpperCase() + s.slice(1);
 
-// Who is waited for, in each mode. The slow worker is the one that the plan slows down most.
+// Which worker the others wait for, in the words of each mode: the one that the plan slows down most.
 function stragglerFinding(t: Training, c: Cluster): Finding | null {
   const slow = (c.slow ?? []).filter(
     (s) => slowTask(s) === "worker" && (s.factor ?? 2) > 1 && slowIndex(s) < workersOf(c).length,

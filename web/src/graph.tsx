@@ -22,7 +22,7 @@ const tree = computed<Tree | null>(() => {
   if (!nodes) return null;
   if (kept && sameNodes(kept.nodes, nodes)) return kept.tree;
   const graph = JSON.stringify(plan.peek().graph);
-  // Even a little more of the same network, such as another layer, deserves a layout of its own.
+  // Even a little more of the same network, such as another layer, gets a separate layout.
   if (graph !== kept?.graph) forgetPlaces();
   kept = { graph, nodes, tree: buildTree(nodes) };
   return kept.tree;
@@ -32,7 +32,7 @@ const narrow = matchMedia("(max-width: 800px)");
 const aspect = signal(narrow.matches ? 0.8 : 2);
 narrow.addEventListener("change", () => (aspect.value = narrow.matches ? 0.8 : 2));
 
-const tidied = signal(0); // counts how often all boxes were placed anew
+const tidied = signal(0); // how often all positions were computed again
 
 const layout = computed<Layout | null>(() => {
   tidied.value;

@@ -151,7 +151,7 @@ interface Memory {
 const memories = new Map<string, Memory>(); // by key of the scope
 let adapted = false; // since the last call of forgetPlaces
 
-// Lets the next layout place all boxes anew: for another graph, or to tidy up. Returns whether that changes anything.
+// Makes the next layout compute all positions again: for another graph, or to tidy up. Returns whether that changes any.
 export function forgetPlaces(): boolean {
   const changes = adapted;
   adapted = false;

@@ -140,7 +140,7 @@ export function buildTree(nodes: NodeResult[]): Tree {
     b.first = Infinity;
     for (let i = 0; i < b.children.length; i++) {
       let c = b.children[i];
-      // A scope with one member needs no box of its own.
+      // A scope with a single member is drawn as that member.
       while (c.kind === "scope" && c.children.length === 1) {
         const [only] = c.children;
         only.label = `${c.label}/${only.label}`;

@@ -53,10 +53,30 @@ function ModeControl() {
   );
 }
 
+// Events of parameter servers that all-reduce removed from a plan: they return when that plan leaves all-reduce.
+let removed: { of: string; events: Pick<Cluster, "crashes" | "slow" | "cuts"> } | null = null;
+
+const planKey = () => JSON.stringify([plan.value.title, plan.value.graph]);
+
+function serverEvents(c: Cluster): Pick<Cluster, "crashes" | "slow" | "cuts"> {
+  return {
+    crashes: c.crashes?.filter((x) => x.task === "ps"),
+    slow: c.slow?.filter((x) => x.task === "ps"),
+    cuts: c.cuts?.filter((x) => x.ps !== undefined),
+  };
+}
+
 // The number of machines stays: to use backup workers, one of the workers becomes a backup.
 function chooseMode(mode: Mode): void {
   edit((c) => {
     const was = modeOf(c);
+    if (mode === "allreduce" && was !== "allreduce") removed = { of: planKey(), events: serverEvents(c) };
+    if (was === "allreduce" && mode !== "allreduce" && removed?.of === planKey()) {
+      c.crashes = [...(c.crashes ?? []), ...(removed.events.crashes ?? [])];
+      c.slow = [...(c.slow ?? []), ...(removed.events.slow ?? [])];
+      c.cuts = [...(c.cuts ?? []), ...(removed.events.cuts ?? [])];
+      removed = null;
+    }
     const machines = (c.workers ?? 1) + backupOf(c);
     c.mode = mode;
     if (mode === "backup" && was !== "backup" && machines > 1) {

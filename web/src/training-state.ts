@@ -113,28 +113,8 @@ export function edit(f: (c: Cluster) => void): void {
   });
 }
 
-// Events of parameter servers while the mode has none: they come back with the mode.
-let setAside: Pick<Cluster, "crashes" | "slow" | "cuts"> | null = null;
-
-function setServersAside(c: Cluster): void {
-  const of = (x: { task?: string }) => x.task === "ps";
-  if (modeOf(c) === "allreduce")
-    setAside ??= {
-      crashes: c.crashes?.filter(of),
-      slow: c.slow?.filter(of),
-      cuts: c.cuts?.filter((x) => x.ps !== undefined),
-    };
-  else if (setAside) {
-    c.crashes = [...(c.crashes ?? []), ...(setAside.crashes ?? [])];
-    c.slow = [...(c.slow ?? []), ...(setAside.slow ?? [])];
-    c.cuts = [...(c.cuts ?? []), ...(setAside.cuts ?? [])];
-    setAside = null;
-  }
-}
-
 // Removes events of tasks that no longer exist, and empty lists.
 function forget(c: Cluster): void {
-  setServersAside(c);
   const w = workersOf(c).length;
   const s = modeOf(c) === "allreduce" ? 0 : (c.ps ?? 1);
   const exists = (kind: string | undefined, index: number) => (kind === "ps" ? index < s : index < w);

@@ -121,6 +121,7 @@ export function TrainingView() {
         {error.value && plan.value.cluster && <Controls />}
       </div>
     );
+  const failed = t.losses?.length > 0; // then the whole training matters more than its first steps
   return (
     <div class="training">
       <div class="training-columns">
@@ -128,7 +129,9 @@ export function TrainingView() {
         <div class={`training-middle ${error.value ? "stale" : ""}`}>
           <Findings />
           <ClusterPicture />
-          {t.losses?.length ? [<WholeTraining key="all" />, <FirstSteps key="first" />] : [<FirstSteps key="first" />, <WholeTraining key="all" />]}
+          {failed && <WholeTraining />}
+          <FirstSteps />
+          {!failed && <WholeTraining />}
         </div>
         <div class={`training-right ${error.value ? "stale" : ""}`}>
           <Figures />

@@ -123,7 +123,7 @@ typedef struct mr_jobsim_samples {
 /* The workers that reduce their gradients together. */
 typedef struct mr_jobsim_ring {
     mr_elastic elastic; /* decides who is a member */
-    int64_t tick_ns;    /* when an event will let time pass there; 0: there is none */
+    int64_t tick_ns;    /* time of the pending event that advances its clock; 0: no event is pending */
     int n_ticks;        /* the number of the newest such event; earlier ones are void */
     int *members, size; /* of the present generation; 0: none works */
     int source;         /* the member whose parameters the others take */

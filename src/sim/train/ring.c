@@ -170,18 +170,29 @@ void mr_jobsim_ring_computed(mr_jobsim *s, int worker)
 
 /* ---- generations ---- */
 
-/* The parameters are there: the members begin. */
+/* Records what all members did since they were last free, and adds the time to their sums: fetching or waiting. */
+static void members_did(mr_jobsim *s, mr_simtrain_doing doing)
+{
+    for (int i = 0; i < s->ring.size; i++) {
+        int worker = s->ring.members[i];
+        mr_jobsim_worker *w = &s->workers[worker];
+        double *sum = doing == MR_SIMTRAIN_FETCH ? &w->sum.fetch_s : &w->sum.wait_s;
+        mr_jobsim_span(s, MR_SIMTRAIN_WORKER, worker, doing, -1, (int)w->clock, w->free_s, s->now_s);
+        *sum += s->now_s - MR_MAX(w->free_s, s->warm_s);
+        w->free_s = s->now_s;
+    }
+}
+
+/* All members have the parameters, so the step begins. */
 static void parameters_copied(mr_jobsim *s, int none, int epoch)
 {
     (void)none;
     mr_jobsim_ring *r = &s->ring;
     if (epoch != r->epoch)
         return;
+    members_did(s, MR_SIMTRAIN_FETCH);
     for (int i = 0; i < r->size; i++) {
         mr_jobsim_worker *w = &s->workers[r->members[i]];
-        mr_jobsim_span(s, MR_SIMTRAIN_WORKER, r->members[i], MR_SIMTRAIN_FETCH, -1, (int)w->clock, w->free_s, s->now_s);
-        w->sum.fetch_s += s->now_s - MR_MAX(w->free_s, s->warm_s);
-        w->free_s = s->now_s;
         w->held = s->done;
         w->clock = MR_MAX(w->clock, s->done);
     }
@@ -229,12 +240,7 @@ static void generation_formed(mr_jobsim *s, int none, int epoch)
     mr_jobsim_ring *r = &s->ring;
     if (epoch != r->epoch)
         return;
-    for (int i = 0; i < r->size; i++) {
-        mr_jobsim_worker *w = &s->workers[r->members[i]];
-        mr_jobsim_span(s, MR_SIMTRAIN_WORKER, r->members[i], MR_SIMTRAIN_WAIT, -1, (int)w->clock, w->free_s, s->now_s);
-        w->sum.wait_s += s->now_s - MR_MAX(w->free_s, s->warm_s);
-        w->free_s = s->now_s;
-    }
+    members_did(s, MR_SIMTRAIN_WAIT);
     get_parameters(s);
 }
 
