@@ -193,7 +193,7 @@ $(foreach p,$(PLUGINS),$(eval $(call plugin,$(p))))
 PLUGIN_SO := $(foreach p,$(PLUGINS),$($(p).so))
 NET_SO    := $(net.so)
 
-.PHONY: all lib deps-run deps-python deps-test deps-bench deps-web deps-test-web help clean unit
+.PHONY: all lib deps-run deps-python deps-test deps-bench deps-bench-models deps-web deps-test-web help clean unit
 all: lib $(CLI) python         ##build build the library, the millrace command and the Python package
 lib: $(SO) $(LIBA) $(PLUGIN_SO) ##build build the library and its plug-ins
 	$(foreach p,$(PLUGINS),$(if $($(p).so),,@echo "  $($(p).lacks)"$(newline)	))@:
@@ -450,6 +450,7 @@ deps-run: ; @tools/deps run
 deps-python: ; @tools/deps python
 deps-test: ; @tools/deps test
 deps-bench: ; @tools/deps bench
+deps-bench-models: ; @tools/deps bench-models
 
 # ---- using it -----------------------------------------------------------------------------------
 # Examples see what a user sees: the public headers and the shared library.
@@ -630,6 +631,17 @@ bench-fed: deps-run            ##bench federated averaging on MNIST as in its pa
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(B)/examples/federated
 	$(q)$(B)/examples/federated --dir "$$(tools/mnist)" --rounds 30 --target 99 $(FED_ARGS)
 	$(q)$(B)/examples/federated --dir "$$(tools/mnist)" --non-iid --rounds 60 --target 97 $(FED_ARGS)
+
+# onnxruntime comes from npm; its install script would download a build for GPUs.
+MODELS_WORK := build/bench-models
+$(MODELS_WORK)/.installed: bench/models/package.json bench/models/package-lock.json
+	@mkdir -p $(@D) && cp $^ $(@D)/ && cd $(@D) && $(NPM) ci --ignore-scripts --no-audit --no-fund >/dev/null && touch .installed
+
+.PHONY: bench-models
+bench-models: deps-bench-models ##bench training and inference of 35 models beside PyTorch, onnxruntime and OpenCV; about half an hour (T="parts of names", BENCH_ARGS are passed on)
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) python $(MODELS_WORK)/.installed
+	$(q)PYTHONPATH=$(PY_DIR) $(PYTHON) bench/models/main.py --node $(NODE) --modules $(MODELS_WORK) \
+	    --json $(MODELS_WORK)/models.json --markdown $(MODELS_WORK)/models.md --chart $(MODELS_WORK)/models.svg $(BENCH_ARGS) $(T)
 
 bench-ops: deps-bench          ##bench single ops beside a copy of memory and beside PyTorch, a line each
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(B)/bench/ops
