@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <strings.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/thread.h"
 #include "board/access.h"
@@ -17,6 +18,7 @@
 #include "wire/json.h"
 
 enum { MOST_TARGET_BYTES = 8192, MOST_VALUE_BYTES = 4096 };
+#define LOOK_NS ((int64_t)20000000)
 
 typedef struct mr_board_page_file {
     mr_board_asset asset;
@@ -158,6 +160,7 @@ static int http_code(mr_code code)
     switch (code) {
     case MR_PERMISSION_DENIED: return 403;
     case MR_RESOURCE_EXHAUSTED: return 413;
+    case MR_CANCELLED:
     case MR_UNAVAILABLE: return 503;
     case MR_INTERNAL:
     case MR_DATA_LOSS:
@@ -290,14 +293,17 @@ static mr_status *name_file(mr_status *st, const mr_board_file *x)
     return named;
 }
 
-/* As many simulations at a time as there are cores: more would only make each of them slower. */
-static void begin_running(mr_board *b)
+/* As many simulations at a time as there are cores: more would only make each of them slower. A flag wakes nobody, so
+ * requests that wait look at theirs now and then. CANCELLED: end_running must not follow. */
+static mr_status *begin_running(mr_board *b, const mr_cancel_flag *cancelled)
 {
     mr_lock(&b->mu);
-    while (b->running >= b->limits.running)
-        mr_cond_wait(&b->ended, &b->mu);
-    b->running++;
+    while (b->running >= b->limits.running && !mr_cancel_flag_is_set(cancelled))
+        mr_cond_wait_until(&b->ended, &b->mu, mr_now_ns() + LOOK_NS);
+    mr_status *st = mr_cancel_flag_check(cancelled);
+    b->running += !st;
     mr_unlock(&b->mu);
+    return st;
 }
 
 static void end_running(mr_board *b)
@@ -311,11 +317,16 @@ static void end_running(mr_board *b)
 
 /* ---- the API ---- */
 
-typedef mr_status *(*answer_fn)(mr_board *b, mr_sv query, mr_sv body, mr_str *out);
+typedef struct asked { /* what a route answers */
+    mr_sv query, body;
+    const mr_cancel_flag *cancelled;
+} asked;
 
-static mr_status *answer_start(mr_board *b, mr_sv query, mr_sv body, mr_str *out)
+typedef mr_status *(*answer_fn)(mr_board *b, const asked *a, mr_str *out);
+
+static mr_status *answer_start(mr_board *b, const asked *a, mr_str *out)
 {
-    (void)query, (void)body;
+    (void)a;
     mr_str models = {0};
     mr_sim_answer_models(&models);
     mr_str_appendz(out, "{\"version\": ");
@@ -341,12 +352,14 @@ static mr_status *run_plan(sent_plan *s, question q, const char *text, mr_str *o
 }
 
 /* text: the node of REASONS, the range of SWEEP */
-static mr_status *simulate(mr_board *b, mr_sv body, question q, const char *text, mr_str *out)
+static mr_status *simulate(mr_board *b, const asked *a, question q, const char *text, mr_str *out)
 {
     sent_plan s;
-    mr_status *st = read_plan(b, body, &s);
+    mr_status *st = read_plan(b, a->body, &s);
+    s.p.cancelled = a->cancelled;
+    if (!st)
+        st = begin_running(b, a->cancelled);
     if (!st) {
-        begin_running(b);
         st = run_plan(&s, q, text, out);
         end_running(b);
     }
@@ -355,34 +368,33 @@ static mr_status *simulate(mr_board *b, mr_sv body, question q, const char *text
     return st;
 }
 
-static mr_status *answer_simulate(mr_board *b, mr_sv query, mr_sv body, mr_str *out)
+static mr_status *answer_simulate(mr_board *b, const asked *a, mr_str *out)
 {
-    (void)query;
-    return simulate(b, body, STEP, NULL, out);
+    return simulate(b, a, STEP, NULL, out);
 }
 
-static mr_status *answer_explain(mr_board *b, mr_sv query, mr_sv body, mr_str *out)
+static mr_status *answer_explain(mr_board *b, const asked *a, mr_str *out)
 {
     mr_str node = {0};
-    mr_status *st = need_value(query, "node", &node);
+    mr_status *st = need_value(a->query, "node", &node);
     if (!st)
-        st = simulate(b, body, REASONS, mr_str_z(&node), out);
+        st = simulate(b, a, REASONS, mr_str_z(&node), out);
     mr_str_deinit(&node);
     return st;
 }
 
 /* The range is put together as on the command line, so that it is also checked in the same way. */
-static mr_status *answer_sweep(mr_board *b, mr_sv query, mr_sv body, mr_str *out)
+static mr_status *answer_sweep(mr_board *b, const asked *a, mr_str *out)
 {
     mr_str what = {0}, from = {0}, to = {0}, range = {0};
-    mr_status *st = need_value(query, "what", &what);
+    mr_status *st = need_value(a->query, "what", &what);
     if (!st)
-        st = need_value(query, "from", &from);
+        st = need_value(a->query, "from", &from);
     if (!st)
-        st = need_value(query, "to", &to);
+        st = need_value(a->query, "to", &to);
     if (!st) {
         mr_str_printf(&range, "%s=%s..%s", mr_str_z(&what), mr_str_z(&from), mr_str_z(&to));
-        st = simulate(b, body, SWEEP, mr_str_z(&range), out);
+        st = simulate(b, a, SWEEP, mr_str_z(&range), out);
     }
     mr_str_deinit(&what);
     mr_str_deinit(&from);
@@ -391,12 +403,12 @@ static mr_status *answer_sweep(mr_board *b, mr_sv query, mr_sv body, mr_str *out
     return st;
 }
 
-static mr_status *answer_upload(mr_board *b, mr_sv query, mr_sv body, mr_str *out)
+static mr_status *answer_upload(mr_board *b, const asked *a, mr_str *out)
 {
     mr_str name = {0};
-    mr_status *st = need_value(query, "name", &name);
+    mr_status *st = need_value(a->query, "name", &name);
     if (!st)
-        st = mr_board_files_upload(&b->files, mr_str_view(&name), body, out);
+        st = mr_board_files_upload(&b->files, mr_str_view(&name), a->body, out);
     if (!st)
         mr_str_appendc(out, '\n');
     mr_str_deinit(&name);
@@ -547,7 +559,7 @@ void mr_board_handle(mr_board *b, const mr_board_request *r, mr_board_reply *out
         reply_file(t.file, r->if_none_match, out);
         return;
     }
-    mr_status *st = t.route->answer(b, t.query, r->body, &out->text);
+    mr_status *st = t.route->answer(b, &(asked){t.query, r->body, r->cancelled}, &out->text);
     if (st) {
         reply_error(st, out);
         return;

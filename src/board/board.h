@@ -7,6 +7,7 @@
 #ifndef MR_BOARD_BOARD_H
 #define MR_BOARD_BOARD_H
 
+#include "base/cancel_flag.h"
 #include "base/str.h"
 
 typedef struct mr_board mr_board;
@@ -41,6 +42,7 @@ typedef struct mr_board_request {
     mr_sv method, target; /* as sent: "POST", "/api/explain?node=a%2Fb" */
     mr_sv host, origin, fetch_site, fetch_mode, fetch_dest, token, content_type, if_none_match;
     mr_sv body;
+    const mr_cancel_flag *cancelled; /* nobody waits for the reply any more; NULL: somebody does */
 } mr_board_request;
 
 enum { MR_BOARD_MAX_HEADERS = 12 };
@@ -69,7 +71,7 @@ mr_status *mr_board_add(mr_board *b, const char *path);
  * returns false and fills in the reply; otherwise *most_bytes is how long the body may be. */
 bool mr_board_admits(mr_board *b, const mr_board_request *r, size_t *most_bytes, mr_board_reply *out);
 /* Answers a request; checks all that mr_board_admits checks, too. May take seconds, and waits while as many simulations
- * run as may run at a time. */
+ * run as may run at a time. If the request is cancelled meanwhile, it ends soon, with the code CANCELLED. */
 void mr_board_handle(mr_board *b, const mr_board_request *r, mr_board_reply *out);
 /* A reply to a request that is refused without mr_board_handle; `out` is empty. */
 void mr_board_refuse(int code, mr_code status, const char *message, mr_board_reply *out);

@@ -789,6 +789,22 @@ MR_TEST(board_without_a_folder_takes_no_uploads)
     mr_board_free(b);
 }
 
+/* ---- cancellation ---- */
+
+MR_TEST(board_ends_a_cancelled_request)
+{
+    static const char *const targets[] = {"/api/simulate", "/api/explain?node=conv1",
+                                          "/api/sweep?what=graph.batch&from=1&to=64"};
+    mr_cancel_flag cancelled = true;
+    mr_board *b = make_board((mr_board_options){0});
+    for (int i = 0; i < MR_COUNT(targets); i++) {
+        mr_board_request r = make_request("POST", targets[i], MR_SV(LENET));
+        r.cancelled = &cancelled;
+        MR_CHECK_INT(code_of(b, &r), 503);
+    }
+    mr_board_free(b);
+}
+
 /* ---- threads ---- */
 
 static void ask_often(void *arg)
@@ -815,4 +831,41 @@ MR_TEST(board_answers_several_threads)
     MR_CHECK_INT(count_files(folder), 3);
     mr_board_free(b);
     mr_free(folder);
+}
+
+typedef struct long_request {
+    mr_board *b;
+    mr_cancel_flag cancelled;
+    _Atomic int code;
+} long_request;
+
+#define LONG_PLAN                                                                                                      \
+    "{\"graph\": {\"model\": \"inception\", \"blocks\": 20}, \"visits\": 20000000, \"devices\": [{}, {}, {}, {}, {}, " \
+    "{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}]}"
+
+static void ask_long(void *arg)
+{
+    long_request *a = arg;
+    mr_board_request r = make_request("POST", "/api/simulate", MR_SV(LONG_PLAN));
+    r.cancelled = &a->cancelled;
+    a->code = code_of(a->b, &r);
+}
+
+/* Only one simulation may run. The second request leaves while it waits for the first one, which goes on. */
+MR_TEST(board_a_request_that_waits_can_be_cancelled)
+{
+    mr_test_deadline(20); /* shorter than the simulation */
+    mr_thread t[2];
+    mr_board *b = make_board((mr_board_options){.limits.running = 1});
+    long_request a[2] = {{.b = b}, {.b = b}};
+    for (int i = 0; i < 2; i++)
+        MR_CHECK_INT(mr_thread_start(&t[i], "ask", ask_long, &a[i]), 0);
+    a[1].cancelled = true;
+    mr_thread_join(&t[1]);
+    MR_CHECK_INT(a[1].code, 503);
+    MR_CHECK_INT(a[0].code, 0);
+    a[0].cancelled = true;
+    mr_thread_join(&t[0]);
+    MR_CHECK_INT(a[0].code, 503);
+    mr_board_free(b);
 }

@@ -10,7 +10,15 @@
 
 #include "board/board.h"
 
-#define MR_BOARD_HTTP_ABI 1
+#define MR_BOARD_HTTP_ABI 2
+
+typedef struct mr_board_deadlines { /* 0: the default */
+    int64_t wait_ns;                /* until a request line is complete. Default 60 s */
+    int64_t grace_ns;               /* for the rest of a request, or for a reply. Default 30 s; longer ones get more */
+    int64_t bytes_per_s;            /* .. because so many bytes may take a second. Default 32768 */
+    int64_t look_ns;                /* how often connections are looked at. Default 1 s; not on the clock below */
+    int64_t (*now_ns)(void);        /* a clock for tests. Default mr_now_ns */
+} mr_board_deadlines;
 
 typedef struct mr_board_http_options {
     mr_board *board;
@@ -20,6 +28,7 @@ typedef struct mr_board_http_options {
     void (*reply_deinit)(mr_board_reply *r);
     const int *sockets; /* listening; they are closed when the server stops, or could not start */
     int n_sockets;
+    mr_board_deadlines deadlines;
 } mr_board_http_options;
 
 typedef struct mr_board_http_server mr_board_http_server;
@@ -29,7 +38,7 @@ typedef struct mr_board_http {
     const mr_board_asset *assets; /* the files of the page; none if it was not built */
     int n_assets;
     mr_status *(*start)(const mr_board_http_options *o, mr_board_http_server **out);
-    void (*stop)(mr_board_http_server *s); /* waits for the simulations that run; NULL is allowed */
+    void (*stop)(mr_board_http_server *s); /* cancels the simulations that run; NULL is allowed */
 } mr_board_http;
 
 /* UNIMPLEMENTED, with what is missing, if the library cannot be loaded. */

@@ -19,7 +19,7 @@
 #include "cli/warden.h"
 #include "millrace/millrace.h"
 
-enum { USUAL_PORT = 8600, MORE_PORTS = 99, STOP_MS = 1000, TOKEN_BYTES = 32 };
+enum { USUAL_PORT = 8600, MORE_PORTS = 99, STOP_MS = 900, TOKEN_BYTES = 32 };
 
 static int64_t port = MR_NOT_GIVEN;
 static const char *host;
@@ -79,7 +79,8 @@ static void wait_for_signal(int asked)
 
 static _Atomic bool stopped;
 
-/* A simulation has no effects, so nobody needs to wait for one that still runs. The warden removes the folder. */
+/* Simulations are cancelled; this is for what cannot be, such as a large file that is being read. It has no effects, so
+ * nobody needs to wait for it. The warden removes the folder. */
 static void exit_soon(void *unused)
 {
     (void)unused;

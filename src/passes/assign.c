@@ -56,9 +56,14 @@ static void gather_can(const mr_workload *w, bool *can)
 
 /* ---- keeping the best ---- */
 
-/* Simulates one choice and counts the work against the limit. */
+/* Simulates one choice and counts the work against the limit. A cancelled search has no work left, and no choice is good
+ * enough to be kept. */
 static double play_choice(finder *f, const int *device_of)
 {
+    if (mr_cancel_flag_is_set(f->w->cancelled)) {
+        f->visits = 0;
+        return INFINITY;
+    }
     f->visits -= f->w->n_nodes + 1;
     return mr_play_step(&f->play, device_of);
 }
@@ -129,7 +134,7 @@ static void draft_by_memory(finder *f)
     }
     /* Each round places the largest group that is left, until only groups without memory remain. */
     bool ok = true;
-    for (int round = 0; round < w->n_groups && ok; round++) {
+    for (int round = 0; round < w->n_groups && ok && !mr_cancel_flag_is_set(w->cancelled); round++) {
         int largest = -1, best = -1;
         for (int g = 0; g < w->n_groups; g++)
             if (!done[g] && (largest < 0 || f->bytes[g] > f->bytes[largest]))
@@ -338,7 +343,7 @@ static void draft_greedy(finder *f, bool by_rank)
     begin_greedy(&y);
     bool ok = true;
     while (ok && y.heap.n)
-        ok = place_node(&y, heap_pop(&y));
+        ok = place_node(&y, heap_pop(&y)) && !mr_cancel_flag_is_set(f->w->cancelled);
     if (ok)
         offer_choice(f, f->trial);
     mr_free(y.rank);
@@ -450,6 +455,7 @@ static mr_status *find_devices(finder *f, int *culprit)
         draft_one_device(f, d);
     if (isinf(f->best_time))
         draft_by_memory(f);
+    MR_TRY(mr_cancel_flag_check(f->w->cancelled));
     if (isinf(f->best_time)) {
         *culprit = 0;
         for (int v = 0; v < f->w->n_nodes; v++)
@@ -459,7 +465,7 @@ static mr_status *find_devices(finder *f, int *culprit)
     }
     if (f->w->n_devices > 1)
         search_choices(f);
-    return NULL;
+    return mr_cancel_flag_check(f->w->cancelled);
 }
 
 /* A group that can run on no device gets `device` all the same; mr_assign_simulate then reports INFINITY. */

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "base/cancel_flag.h"
 #include "base/status.h"
 
 typedef struct mr_workload_input { /* a tensor or, with 0 bytes, a control edge */
@@ -31,6 +32,7 @@ typedef struct mr_workload {
     const mr_workload_link *links;   /* [from * n_devices + to]; the diagonal is not read */
     const int64_t *memory;       /* of each device; NULL: enough */
     int64_t visits;              /* nodes that may be simulated to find a good choice; 0: a million */
+    const mr_cancel_flag *cancelled; /* ends mr_assign_find with CANCELLED; NULL: nothing does */
 } mr_workload;
 
 /* *makespan: when the last node ends, with group g on device_of[g]; INFINITY if a node cannot run on its device, or a

@@ -255,6 +255,24 @@ MR_TEST(assign_names_what_runs_nowhere)
     job_deinit(&j);
 }
 
+MR_TEST(assign_ends_when_it_is_cancelled)
+{
+    job j;
+    int device_of[2] = {-1, 1}, culprit = -1;
+    double t;
+    mr_cancel_flag cancelled = true;
+    job_init(&j, 2, 0, 1);
+    job_node(&j, 1);
+    job_node(&j, 1);
+    j.w.cancelled = &cancelled;
+    MR_CHECK_ERR(mr_assign_find(&j.w, device_of, &t, &culprit), MR_CANCELLED, "cancelled");
+    MR_CHECK(culprit == -1 && device_of[0] == -1 && device_of[1] == 1);
+    cancelled = false;
+    MR_CHECK_OK(mr_assign_find(&j.w, device_of, &t, &culprit));
+    MR_CHECK(device_of[0] >= 0 && device_of[1] == 1);
+    job_deinit(&j);
+}
+
 /* ---- how good it is ---- */
 
 static int by_value(const void *a, const void *b)

@@ -42,6 +42,7 @@ typedef struct mr_place_costs {
     const mr_workload_link *links; /* [from * n_devices + to] */
     const int64_t *memory;         /* bytes; NULL: unlimited */
     int64_t visits;                /* limit of the search, as in mr_workload; 0: the default */
+    const mr_cancel_flag *cancelled; /* ends placing, reasons and mr_place_alone with CANCELLED; NULL: nothing does */
 } mr_place_costs;
 
 typedef struct mr_prepare_options {

@@ -78,6 +78,7 @@ static mr_status *best_single(mr_placer *p, const mr_graph *step_graph, const mr
     *best = INFINITY;
     *best_device = -1;
     for (int d = 0; d < n_devices; d++) {
+        MR_GO(mr_cancel_flag_check(s->w.cancelled));
         mr_assign_single(&s->w, fixed, d, trial);
         MR_GO(mr_assign_simulate(&s->w, trial, NULL, NULL, &seconds[d]));
     }
@@ -278,15 +279,17 @@ mr_status *mr_placer_reasons(mr_placer *p, mr_planned_step *s, const bool *wante
     mr_play play;
     MR_TRY(mr_play_init(&play, &s->w));
     mr_place_choice *others = mr_new_array(mr_place_choice, p->o->n_devices);
-    for (int v = 0; v < s->w.n_nodes; v++) {
+    mr_status *st = NULL;
+    for (int v = 0; v < s->w.n_nodes && !st; v++) {
         int origin = s->nodes[v]->mark;
         bool added = s->nodes[v]->id >= s->first_added;
         if (origin >= 0 && !added && s->device_of[s->group[v]] >= 0 && (!wanted || wanted[origin]))
             explain_node(p, s, &play, v, others, tell, arg);
+        st = mr_cancel_flag_check(s->w.cancelled);
     }
     mr_play_deinit(&play);
     mr_free(others);
-    return NULL;
+    return st;
 }
 
 /* One line for the device of the node, and an indented one for each other device that could run it. */

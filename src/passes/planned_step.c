@@ -288,6 +288,7 @@ mr_status *mr_planned_step_init(mr_planned_step *s, mr_placer *p, mr_graph *step
     s->w.links = p->o->costs->links;
     s->w.memory = s->memory;
     s->w.visits = p->o->costs->visits;
+    s->w.cancelled = p->o->costs->cancelled;
 out:
     if (st)
         mr_planned_step_deinit(s);
@@ -326,6 +327,7 @@ mr_status *mr_step_realize(mr_placer *p, const mr_graph *step_graph, const int *
     mr_graph *g = NULL;
     mr_node **map = NULL;
     *out = (mr_planned_step){0};
+    MR_GO(mr_cancel_flag_check(p->o->costs->cancelled));
     MR_GO(mr_graph_copy(step_graph, NULL, &g, &map));
     /* The copy is placed before the passes run, because both compare the devices of nodes. */
     for (int i = 0; i < step_graph->nodes.n; i++) {

@@ -5,17 +5,24 @@
 #include "sim/show.h"
 #include "wire/json.h"
 
-void mr_sim_answer_simulated(const mr_sim_step *s, const mr_sim_training *t, mr_str *out)
+static void put_simulated(const mr_sim_step *s, const double *single, const mr_sim_training *t, mr_str *out)
 {
-    double *single = mr_sim_single_steps(s);
     mr_str_appendc(out, '{');
     mr_sim_show_json(s, single, out);
     if (t)
         mr_sim_training_json(t, out);
     mr_str_appendz(out, "}\n");
+}
+
+void mr_sim_answer_simulated(const mr_sim_step *s, const mr_sim_training *t, mr_str *out)
+{
+    double *single = mr_sim_single_steps(s);
+    put_simulated(s, single, t, out);
     mr_free(single);
 }
 
+/* Whether the plan was cancelled is checked after the last part that takes long: times of single devices are then
+ * missing. */
 mr_status *mr_sim_answer_step(const mr_sim_plan *p, mr_costs *costs, mr_str *out)
 {
     mr_sim_step *s;
@@ -23,11 +30,13 @@ mr_status *mr_sim_answer_step(const mr_sim_plan *p, mr_costs *costs, mr_str *out
     bool trains = p->cluster.given;
     MR_TRY(mr_sim_step_new(p, costs, &s));
     mr_status *st = trains ? mr_sim_training_run(p, s, &t) : NULL;
-    if (!st) {
-        mr_sim_answer_simulated(s, trains ? &t : NULL, out);
-        if (trains)
-            mr_sim_training_deinit(&t);
-    }
+    double *single = st ? NULL : mr_sim_single_steps(s);
+    if (!st)
+        st = mr_cancel_flag_check(p->cancelled);
+    if (!st)
+        put_simulated(s, single, trains ? &t : NULL, out);
+    mr_sim_training_deinit(&t); /* all zeros without a training */
+    mr_free(single);
     mr_sim_step_free(s);
     return st;
 }

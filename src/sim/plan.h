@@ -96,6 +96,7 @@ typedef struct mr_sim_plan {
     mr_sim_cluster cluster;
     unsigned show;
     int64_t visits;    /* of the placer's search */
+    const mr_cancel_flag *cancelled; /* not from the file: ends simulations with CANCELLED; NULL: nothing does */
 } mr_sim_plan;
 
 /* name: for messages.  INVALID_ARGUMENT; the plan is then empty. */

@@ -51,7 +51,7 @@ double *mr_sim_single_steps(const mr_sim_step *s)
 {
     double *out = mr_new_array(double, s->n_devices);
     for (int d = 0; d < s->n_devices; d++) {
-        out[d] = INFINITY;
+        out[d] = INFINITY; /* stays if memory does not suffice, or the plan was cancelled */
         mr_status_free(mr_sim_step_alone(s, d, &out[d]));
     }
     return out;

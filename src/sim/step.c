@@ -91,6 +91,7 @@ static mr_status *place_nodes(mr_sim_step *s)
     s->place.links = s->links;
     s->place.memory = s->memory;
     s->place.visits = s->plan->visits;
+    s->place.cancelled = s->plan->cancelled;
     s->options = (mr_prepare_options){.devices = s->devices, .n_devices = s->n_devices, .soft_placement = true,
                                       .costs = &s->place, .placements = &s->placed};
     s->needed = mr_new_array(bool, d->g->nodes.n + 1);

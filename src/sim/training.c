@@ -45,6 +45,7 @@ static mr_status *make_job(const mr_sim_plan *p, mr_sim_step *s, mr_sim_training
     const mr_sim_graph_plan *g = &p->graph;
     int batch = g->model ? mr_sim_model_param(g->model, MR_SV("batch")) : -1;
     t->job = p->cluster.job;
+    t->job.cancelled = p->cancelled;
     t->chunks = mr_sim_step_chunks(s, &t->job.n_chunks);
     t->job.chunks = t->chunks;
     t->job.batch = batch >= 0 ? (double)g->params[batch] : 1;

@@ -344,23 +344,48 @@ def test_board_stays_usable_while_it_simulates(t):
     b.stop()
 
 
+HUGE = json.dumps({"graph": {"model": "inception", "blocks": 20}, "devices": [{"type": "GPU"}] * 64, "visits": 20000000})
+
+
+def post_huge_plan(b):
+    """Sends a plan that keeps a core busy for half a minute; returns the connection once some core is busy."""
+    with open("/proc/%d/stat" % b.process.pid) as f:
+        before = ticks(f.read())
+    s = socket.create_connection(("127.0.0.1", b.port), timeout=30)
+    s.sendall(b"POST /api/simulate HTTP/1.1\r\nHost: localhost:%d\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+              % (b.port, len(HUGE), HUGE.encode()))
+
+    def is_busy():
+        with open("/proc/%d/stat" % b.process.pid) as f:
+            return ticks(f.read()) >= before + 5
+    wait_until(is_busy, 30, "the board simulates")
+    return s
+
+
+def ticks(stat):
+    """Processor time of a process, of its line in /proc."""
+    fields = stat.rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+@with_board
+def test_board_ends_simulations_whose_clients_leave(t):
+    b = Board(t, "--port", "0")
+    for s in [post_huge_plan(b) for _ in range(8)]:  # more than run at a time; together they would take minutes
+        s.close()
+    code, out, _ = b.ask("POST", "/api/simulate", open(plan("lenet"), "rb").read())
+    check(code == 200, out)
+    b.stop()
+
+
 @with_board
 def test_board_does_not_wait_for_a_simulation_when_it_is_stopped(t):
     b = Board(t, "--port", "0")
-    big = json.dumps({"graph": {"model": "inception", "blocks": 20}, "devices": [{"type": "GPU"}] * 64, "visits": 20000000})
-
-    def ask():
-        try:
-            b.ask("POST", "/api/simulate", big)
-        except (OSError, http.client.HTTPException):
-            pass
-    asks = threading.Thread(target=ask)
-    asks.start()
-    time.sleep(0.5)  # it takes 10 s and more
+    s = post_huge_plan(b)
     since = time.monotonic()
-    b.stop()
+    b.stop(signal.SIGINT)
     check(time.monotonic() - since < 8, "%g s" % (time.monotonic() - since))
-    asks.join()
+    s.close()
 
 
 @with_board

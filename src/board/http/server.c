@@ -12,13 +12,11 @@
  * A suspended request belongs to the queue and then to one of our threads, until it is resumed. libmicrohttpd does not
  * touch it meanwhile. */
 #include <microhttpd.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/memory.h"
 #include "board/http/internal.h"
 #include "board/listen.h"
@@ -32,7 +30,6 @@ enum {
     MOST_CONNECTIONS = 4096,
     SPARE_FILES = 64, /* descriptors for everything else */
 };
-#define LONG_WAIT_NS ((int64_t)20000000)
 #define MOST_BUFFERED ((size_t)512 << 20) /* bytes of all bodies that are in memory */
 
 typedef struct http_request {
@@ -44,7 +41,6 @@ typedef struct http_request {
     mr_str body;
     size_t most_bytes, discarded;
     bool begun, answered, posts, twice;
-    int64_t queued_ns;
     mr_board_reply reply;
     struct http_request *next; /* in the queue */
 } http_request;
@@ -214,16 +210,6 @@ static enum MHD_Result send_reply(http_request *q)
 
 /* ---- the queue ---- */
 
-/* Whether the client has hung up while its request waited. Someone who moves a slider asks often, and no longer waits
- * for the earlier answers. */
-static bool is_abandoned(const http_request *q)
-{
-    if (mr_now_ns() - q->queued_ns < LONG_WAIT_NS)
-        return false;
-    struct pollfd p = {.fd = q->connection->fd, .events = POLLRDHUP};
-    return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
-}
-
 /* False: the queue is full, and the request is answered. */
 static bool enqueue(mr_board_http_server *s, http_request *q)
 {
@@ -232,7 +218,6 @@ static bool enqueue(mr_board_http_server *s, http_request *q)
     if (takes) {
         MHD_suspend_connection(q->c); /* before it can be resumed */
         q->next = NULL;
-        q->queued_ns = mr_now_ns();
         *s->last = q;
         s->last = &q->next;
         s->n_queued++;
@@ -265,7 +250,7 @@ static void work(void *server)
         mr_unlock(&s->mu);
         if (stopping) {
             answer_with(q, 503, MR_UNAVAILABLE, "the board is being stopped");
-        } else if (is_abandoned(q)) {
+        } else if (mr_cancel_flag_is_set(q->r.cancelled)) { /* while it waited */
             answer_with(q, 503, MR_CANCELLED, "the client closed the connection");
         } else {
             s->o.handle(s->o.board, &q->r, &q->reply);
@@ -303,9 +288,11 @@ static enum MHD_Result on_request(void *server, struct MHD_Connection *c, const 
     if (q->answered)
         return send_reply(q);
     q->r.body = mr_str_view(&q->body);
-    mr_board_connections_set(&s->connections, q->connection, MR_BOARD_WORKS, 0);
-    if (q->posts)
+    if (q->posts) {
+        mr_board_connections_set(&s->connections, q->connection, MR_BOARD_WORKS, 0);
+        q->r.cancelled = &q->connection->gone;
         return enqueue(s, q) ? MHD_YES : send_reply(q);
+    }
     s->o.handle(s->o.board, &q->r, &q->reply);
     q->answered = true;
     return send_reply(q);
@@ -359,13 +346,15 @@ static struct MHD_Daemon *start_daemon(mr_board_http_server *s, int socket, unsi
                             on_completed, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_END);
 }
 
-/* Ends the threads; requests in the queue are answered with an error. */
+/* Ends the threads. Requests in the queue are answered with an error, and so are those that are being simulated: their
+ * simulations are cancelled. */
 static void stop_workers(mr_board_http_server *s)
 {
     mr_lock(&s->mu);
     s->stopping = true;
     mr_cond_broadcast(&s->queued);
     mr_unlock(&s->mu);
+    mr_board_connections_cancel(&s->connections); /* none begins to work after `stopping` is set */
     for (int i = 0; i < s->n_workers; i++)
         mr_thread_join(&s->workers[i]);
 }
@@ -398,7 +387,7 @@ static mr_status *start_server(const mr_board_http_options *o, mr_board_http_ser
     s->last = &s->first;
     int most = most_connections() / o->n_sockets;
     st = most < 8 ? mr_error(MR_RESOURCE_EXHAUSTED, "this process may open too few files: raise the limit (ulimit -n)")
-                  : mr_board_connections_start(&s->connections, most * 3 / 4);
+                  : mr_board_connections_start(&s->connections, most * 3 / 4, o->deadlines);
     if (st) {
         for (int i = 0; i < o->n_sockets; i++)
             close(o->sockets[i]);

@@ -59,9 +59,13 @@ static void sift_down(mr_jobsim *s, mr_jobsim_event e)
 }
 
 /* A job that makes no progress, because crashes come faster than it works, ends when its budget of events is used
- * up. */
+ * up. A cancelled job ends before its next event. */
 static bool may_go_on(mr_jobsim *s)
 {
+    if (mr_cancel_flag_is_set(s->job->cancelled)) {
+        mr_jobsim_fail(s, mr_cancel_flag_check(s->job->cancelled));
+        return false;
+    }
     if (s->budget-- > 0)
         return true;
     mr_jobsim_fail(s, mr_error(MR_FAILED_PRECONDITION,

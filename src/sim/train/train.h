@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/cancel_flag.h"
 #include "base/status.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -149,6 +150,7 @@ typedef struct mr_simtrain_job {
 
     int span_steps; /* number of steps whose timeline is kept; 0: none */
     int64_t max_events; /* a job that needs more is considered stuck; 0: a default limit */
+    const mr_cancel_flag *cancelled; /* ends the run with CANCELLED; NULL: nothing does */
 } mr_simtrain_job;
 
 typedef struct mr_simtrain_dist {

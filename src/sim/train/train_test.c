@@ -517,6 +517,17 @@ MR_TEST(simtrain_a_job_that_gets_nowhere_ends)
     MR_CHECK_ERR(mr_simtrain_run(&j, &r), MR_FAILED_PRECONDITION, "makes no progress");
 }
 
+MR_TEST(simtrain_ends_when_it_is_cancelled)
+{
+    mr_simtrain_chunk c[4];
+    mr_simtrain_job j = small_job(c);
+    mr_simtrain_result r;
+    mr_cancel_flag cancelled = true;
+    j.cancelled = &cancelled;
+    MR_CHECK_ERR(mr_simtrain_run(&j, &r), MR_CANCELLED, "cancelled");
+    MR_CHECK(!r.workers && r.spans.n == 0);
+}
+
 MR_TEST(simtrain_refused_memory_is_an_error)
 {
     mr_simtrain_chunk c[4];
