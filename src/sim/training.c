@@ -10,7 +10,7 @@
 #include "sim/show.h"
 
 enum { USUAL_STEPS = 200, FEW_STEPS = 20, USUAL_WORK = MR_SIM_MAX_WORK / 20, SHOWN_STEPS = 3, SHOWN_TASKS = 12,
-       JSON_TASKS = 64, JSON_SERVERS = 16, JSON_STEP_SPANS = 10000, JSON_INCIDENTS = 10000 };
+       JSON_STEP_SPANS = 10000, JSON_INCIDENTS = 10000 };
 
 /* ---- the job ---- */
 
@@ -266,24 +266,108 @@ static void put_downtime(const mr_simtrain_result *r, int loss, int *n, mr_str *
         put_span(&x, n, out);
 }
 
-/* The first steps of the first tasks, and the checkpoints and failures of all. */
+typedef MR_VEC(mr_simtrain_span) span_list;
+
+static int by_task(const void *a, const void *b)
+{
+    const mr_simtrain_span *x = a, *y = b;
+    bool p = x->kind == MR_SIMTRAIN_PS, q = y->kind == MR_SIMTRAIN_PS;
+    if (p != q || x->index != y->index)
+        return p != q ? p - q : x->index - y->index;
+    return x->start_s != y->start_s ? (x->start_s > y->start_s) - (x->start_s < y->start_s)
+                                    : (x->end_s > y->end_s) - (x->end_s < y->end_s);
+}
+
+/* Joins spans of a task in which it does the same and between which at most gap_s passes. Spans of workers also have
+ * the same step; the steps of a message say little about a server. The list is ordered by tasks. */
+static void join_spans(span_list *list, double gap_s)
+{
+    int newest[MR_SIMTRAIN_REDUCE + 1], first = 0, n = 0; /* of each kind; of the task */
+    for (int i = 0; i < list->n; i++) {
+        mr_simtrain_span x = list->p[i];
+        bool same = n > first && (x.kind == MR_SIMTRAIN_PS) == (list->p[first].kind == MR_SIMTRAIN_PS) &&
+                    x.index == list->p[first].index;
+        if (!same) {
+            first = n;
+            for (int k = 0; k <= MR_SIMTRAIN_REDUCE; k++)
+                newest[k] = -1;
+        }
+        mr_simtrain_span *open = newest[x.doing] < 0 ? NULL : &list->p[newest[x.doing]];
+        bool same_step = x.kind == MR_SIMTRAIN_PS || (open && open->step == x.step);
+        if (open && same_step && x.start_s <= open->end_s + gap_s) {
+            open->end_s = MR_MAX(open->end_s, x.end_s);
+        } else {
+            newest[x.doing] = n;
+            list->p[n++] = x;
+        }
+    }
+    list->n = n;
+}
+
+/* The spans of the first steps of watched tasks, in the order in which they were recorded. */
+static void gather_spans(const mr_simtrain_result *r, const uint8_t *watched, int n_steps, span_list *list)
+{
+    list->n = 0;
+    for (int i = 0; i < r->spans.n; i++) {
+        const mr_simtrain_span *x = &r->spans.p[i];
+        int task = x->kind == MR_SIMTRAIN_PS ? r->n_workers + x->index : x->index;
+        if (!is_incident(x) && x->step < n_steps && watched[task])
+            mr_vec_push(list, *x);
+    }
+}
+
+/* Few enough spans of whole steps. A small cluster keeps all. Otherwise spans that touch are joined, and then those
+ * between which so little time passes that it cannot be seen; if even that is not enough, there are fewer steps, and
+ * at last spans that are farther apart are joined. */
+static void choose_spans(const mr_simtrain_result *r, const uint8_t *watched, span_list *list, int *n_steps)
+{
+    double unseen_s = 0;
+    for (*n_steps = SHOWN_STEPS;; --*n_steps) {
+        double first_s = INFINITY, last_s = 0;
+        gather_spans(r, watched, *n_steps, list);
+        for (int i = 0; i < list->n; i++) {
+            first_s = MR_MIN(first_s, list->p[i].start_s);
+            last_s = MR_MAX(last_s, list->p[i].end_s);
+        }
+        if (list->n <= JSON_STEP_SPANS)
+            return;
+        unseen_s = (last_s - first_s) / 4096;
+        qsort(list->p, (size_t)list->n, sizeof *list->p, by_task);
+        join_spans(list, 0);
+        if (list->n > JSON_STEP_SPANS)
+            join_spans(list, unseen_s);
+        if (list->n <= JSON_STEP_SPANS || *n_steps == 1)
+            break;
+    }
+    while (list->n > JSON_STEP_SPANS)
+        join_spans(list, unseen_s *= 2);
+}
+
+/* The first steps of some tasks, and the checkpoints and failures of all. */
 static void put_spans(const mr_sim_training *t, mr_str *out)
 {
     const mr_simtrain_result *r = &t->result;
-    int servers = MR_MIN(t->job.n_ps, MR_MAX(JSON_SERVERS, JSON_TASKS - r->n_workers)), workers = JSON_TASKS - servers;
-    int n = 0, n_steps = 0, n_incidents = 0;
+    int n_ps = t->job.mode == MR_SIMTRAIN_ALLREDUCE ? 0 : t->job.n_ps, n = 0, n_steps = 0, n_incidents = 0, n_watched[2] = {0};
+    uint8_t *watched = mr_new_array(uint8_t, r->n_workers + n_ps + 1);
+    span_list list = {0};
+    mr_simtrain_watch(&t->job, watched);
+    choose_spans(r, watched, &list, &n_steps);
     mr_str_appendz(out, ",\n\"spans\": [");
-    for (int i = 0; i < r->spans.n; i++) {
-        const mr_simtrain_span *x = &r->spans.p[i];
-        bool put = is_incident(x) ? n_incidents++ < JSON_INCIDENTS
-                                  : x->index < (x->kind == MR_SIMTRAIN_PS ? servers : workers) && n_steps++ < JSON_STEP_SPANS;
-        if (put)
-            put_span(x, &n, out);
-    }
+    for (int i = 0; i < list.n; i++)
+        put_span(&list.p[i], &n, out);
+    for (int i = 0; i < r->spans.n; i++)
+        if (is_incident(&r->spans.p[i]) && n_incidents++ < JSON_INCIDENTS)
+            put_span(&r->spans.p[i], &n, out);
     for (int i = 0; i < r->losses.n; i++)
         if (isnan(r->losses.p[i].back_s) && n_incidents++ < JSON_INCIDENTS)
             put_downtime(r, i, &n, out);
-    mr_str_appendc(out, ']');
+    for (int i = 0; i < r->n_workers + n_ps; i++)
+        n_watched[i >= r->n_workers] += watched[i];
+    mr_str_printf(out, "],\n\"spans_of\": {\"steps\": %d, \"workers\": %d, \"ps\": %d", n_steps, n_watched[0], n_watched[1]);
+    put_number(out, "until_s", r->spans_until_s);
+    mr_str_appendc(out, '}');
+    mr_vec_deinit(&list);
+    mr_free(watched);
 }
 
 static void put_progress(const mr_simtrain_result *r, mr_str *out)

@@ -175,6 +175,8 @@ struct mr_jobsim {
     double warm_examples, examples;
     int64_t warm_done;
     int n_incidents;  /* spans of checkpoints and failures */
+    int n_spans[3];   /* other spans: of watched workers, of watched servers, of the rest */
+    uint8_t *watched; /* by task */
     double progress_every, progress_next; /* distance of the points of progress; the next one; in units of `done` */
 
     /* the barrier */
@@ -250,6 +252,8 @@ void mr_jobsim_ps_forget(mr_jobsim *s, int ps);                      /* it has c
 void mr_jobsim_begin(mr_jobsim *s, int worker, int arg); /* begins the next step now */
 void mr_jobsim_answered(mr_jobsim *s, int worker, int chunk, bool push);
 void mr_jobsim_stop(mr_jobsim *s, int worker); /* cancels what it does and begins a new generation */
+
+/* ---- spans.c ---- */
 void mr_jobsim_span(mr_jobsim *s, mr_simtrain_kind kind, int index, mr_simtrain_doing doing, int chunk, int step, double start_s,
                     double end_s);
 

@@ -77,6 +77,7 @@ static bool take_memory(mr_jobsim *s)
            ((j->n_hosts == 0 && j->n_cuts == 0) || (s->parts_memory = mr_try_calloc(2 * n * chunks + 1, sizeof *s->parts_memory))) &&
            (s->incarnations = mr_try_calloc(n + p, sizeof *s->incarnations)) &&
            (s->ps_loss = mr_try_calloc(p, sizeof *s->ps_loss)) && (s->noticed = mr_try_calloc(n + p, 1)) &&
+           (s->watched = mr_try_calloc(n + p, 1)) &&
            (s->at_warm.by_ps = mr_try_calloc(p, sizeof(double))) &&
            (j->mode != MR_SIMTRAIN_ALLREDUCE || mr_jobsim_ring_init(s)) &&
            (s->result->workers = mr_try_calloc(n, sizeof *s->result->workers));
@@ -92,6 +93,7 @@ static mr_status *init_run(mr_jobsim *s, const mr_simtrain_job *j, mr_simtrain_r
     if (j->max_events > 0)
         s->budget = j->max_events;
     out->n_workers = s->n_workers;
+    out->spans_until_s = INFINITY;
     s->n_slowest = s->n_workers;
     mr_delay_init(&s->delay, &(mr_delay_options){.bound = j->adaptive ? MR_DELAY_ADAPTIVE : j->delay_bound}, 0);
     if (!take_memory(s))
@@ -99,6 +101,7 @@ static mr_status *init_run(mr_jobsim *s, const mr_simtrain_job *j, mr_simtrain_r
     MR_TRY(mr_jobsim_samples_init(&s->steps, s->want));
     MR_TRY(mr_jobsim_samples_init(&s->staleness, s->want));
     init_workers(s);
+    mr_simtrain_watch(j, s->watched);
     if (!mr_jobsim_slow_init(s) || !mr_jobsim_cuts_init(s))
         return mr_error(MR_RESOURCE_EXHAUSTED, "No memory for %d slow tasks and %d cuts", j->n_slow, j->n_cuts);
     init_ps(s);
@@ -120,7 +123,7 @@ static void deinit_run(mr_jobsim *s)
     mr_membership_deinit(&s->members);
     mr_jobsim_ring_deinit(s);
     void *const memory[] = {s->heap, s->workers, s->ps, s->generations, s->hosts, s->arrived_memory, s->parts_memory, s->incarnations,
-                            s->ps_loss, s->noticed, s->at_warm.by_ps, s->paces, s->cuts, s->steps.p, s->staleness.p};
+                            s->ps_loss, s->noticed, s->watched, s->at_warm.by_ps, s->paces, s->cuts, s->steps.p, s->staleness.p};
     for (int i = 0; i < MR_COUNT(memory); i++)
         mr_free(memory[i]);
 }

@@ -37,6 +37,8 @@ enum {
     MR_SIMTRAIN_MAX_STEPS = 10000000,
     MR_SIMTRAIN_MAX_CRASHES = 10000,
     MR_SIMTRAIN_MAX_SPANS = 1000000, /* of steps; later ones are left out */
+    MR_SIMTRAIN_WATCHED = 64,        /* tasks whose spans are left out last */
+    MR_SIMTRAIN_WATCHED_PS = 16,     /* parameter servers among them, if there are so many workers */
     MR_SIMTRAIN_MAX_INCIDENTS = 100000, /* spans of checkpoints and failures; later ones are left out */
 };
 #define MR_SIMTRAIN_MAX_SECONDS 1e9     /* of any one time */
@@ -225,6 +227,7 @@ typedef struct mr_simtrain_result {
     mr_simtrain_worker *workers;
     MR_VEC(mr_simtrain_loss) losses;
     MR_VEC(mr_simtrain_span) spans; /* ordered by their ends */
+    double spans_until_s; /* spans of watched tasks are missing from this time on; INFINITY: none are */
     MR_VEC(mr_simtrain_progress) progress; /* by time: a few hundred points, one at 0 and one at the end */
 } mr_simtrain_result;
 
@@ -242,6 +245,9 @@ const char *mr_simtrain_doing_name(mr_simtrain_doing d);  /* "forward" */
 const char *mr_simtrain_kind_name(mr_simtrain_kind k);    /* "worker" */
 /* Checkpoints and failures: recorded for the whole training, everything else only for its first steps. */
 bool mr_simtrain_is_incident(mr_simtrain_doing d);
+
+/* Sets watched[task], which must be 0, of the tasks that are watched; workers come first, then parameter servers. */
+void mr_simtrain_watch(const mr_simtrain_job *job, uint8_t *watched);
 
 /* ---- sweep.c: varies one member ---- */
 

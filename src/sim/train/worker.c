@@ -9,22 +9,6 @@
 
 enum { HELD = 1 }; /* resumes after a checkpoint */
 
-void mr_jobsim_span(mr_jobsim *s, mr_simtrain_kind kind, int index, mr_simtrain_doing doing, int chunk, int step, double start_s,
-                    double end_s)
-{
-    if (step >= s->job->span_steps || !(end_s > start_s))
-        return;
-    if (mr_simtrain_is_incident(doing)) {
-        if (s->n_incidents == MR_SIMTRAIN_MAX_INCIDENTS)
-            return;
-        s->n_incidents++;
-    } else if (s->result->spans.n - s->n_incidents >= MR_SIMTRAIN_MAX_SPANS) {
-        return;
-    }
-    mr_simtrain_span v = {kind, index, doing, chunk, step, start_s, end_s};
-    mr_vec_push(&s->result->spans, v);
-}
-
 static void own_span(mr_jobsim *s, int worker, mr_simtrain_doing doing, int chunk, double start_s)
 {
     mr_jobsim_span(s, MR_SIMTRAIN_WORKER, worker, doing, chunk, (int)s->workers[worker].clock, start_s, s->now_s);
