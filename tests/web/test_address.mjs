@@ -15,6 +15,7 @@ const look = (t) => t.page.evaluate(() => {
     fields: all("input:not([type=file]), select").map((e) => [e.dataset.test, e.value]),
     checked: all("input:checked").map((e) => e.dataset.test),
     figures: all("[data-test^=training-][data-value]").map((e) => [e.dataset.test, e.dataset.value]),
+    kept: all("[data-test^=kept-]").map((e) => [e.dataset.test, e.dataset.value ?? e.textContent]),
   };
 });
 
@@ -72,6 +73,25 @@ test("address_restores_the_training", async (t) => {
   await t.sent((p) => p.cluster.workers === 7 && p.cluster.cuts?.length === 1 && p.cluster.crashes.length === 2);
   await t.compare();
   await reopen(t);
+});
+
+test("address_restores_what_is_kept_for_comparison", async (t) => {
+  await t.open();
+  await t.at("story-4").click();
+  await t.sent((p) => p.cluster?.mode === "sync");
+  const before = (await t.compare()).training;
+  await t.at("keep").click();
+  await t.at("slow-factor").fill("7");
+  await t.at("slow-factor").press("Enter");
+  await t.at("mode-backup").check();
+  await t.at("slow-worker-1").click();
+  await t.sent((p) => p.cluster?.mode === "backup" && p.cluster.slow?.at(-1)?.factor === 7);
+  await reopen(t);
+  same(await t.at("kept-training-total").getAttribute("data-value"), String(before.total_s), "kept total");
+  check((await t.at("kept-title").innerText()).length > 10, "the title of what is kept");
+  await t.at("forget-kept").click();
+  await reopen(t);
+  same(await t.at("kept-training-total").count(), 0, "kept figures after they were cleared");
 });
 
 test("address_follows_back_and_forward", async (t) => {

@@ -113,6 +113,28 @@ test("training_slow_and_fast_again", async (t) => {
   await t.compare();
 });
 
+test("training_slow_factor", async (t) => {
+  await openStory(t, 4, "sync");
+  await t.at("slow-worker-2").click();
+  await t.sent((p) => p.cluster?.slow?.some((x) => x.worker === 2), "worker 2 is slow");
+  same(last(t.shown.plan.cluster.slow).factor, 3, "usual factor");
+  const usual = (await t.compare()).training;
+  await t.at("slow-worker-2").click();
+  await t.sent((p) => !p.cluster?.slow?.some((x) => x.worker === 2), "worker 2 is fast again");
+  await t.at("slow-factor").fill("12.5x");
+  await t.at("slow-factor").press("Enter");
+  await t.at("slow-worker-2").click();
+  await t.sent((p) => p.cluster?.slow?.some((x) => x.factor === 12.5), "worker 2 is very slow");
+  check((await t.compare()).training.total_s > usual.total_s, "a larger factor costs more");
+  check((await t.at("state-worker-2").innerText()).includes("12.5× slower"), "its box has the factor");
+  for (const text of ["1", "0.5", "0", "-2", "1001", "much"]) {
+    await t.at("slow-factor").fill(text);
+    same(await t.at("slow-factor").getAttribute("aria-invalid"), "true", `factor ${text}`);
+  }
+  await t.at("slow-factor").press("Escape");
+  same(await t.at("slow-factor").inputValue(), "12.5×", "factor after Escape");
+});
+
 test("training_cut_a_link", async (t) => {
   const before = (await openStory(t, 4, "sync")).training;
   const at_s = await moveTo(t, 0.3);
@@ -213,6 +235,23 @@ test("training_tab_adds_a_cluster", async (t) => {
   await t.at("tab-training").click();
   await t.sent((p) => Boolean(p.cluster), "the plan gets a cluster");
   await t.compare();
+});
+
+// Steps of such a cluster have more spans than a reply: the page draws some tasks, and says so.
+test("training_first_steps_of_a_large_cluster", async (t) => {
+  await openStory(t, 4, "sync");
+  same(await t.at("first-left-out").count(), 0, "a note in a small cluster");
+  await t.at("workers-value").fill("500");
+  await t.at("workers-value").press("Enter");
+  await t.sent((p) => p.cluster?.workers === 500, "500 workers");
+  const { training } = await t.compare();
+  same(training.spans_of.steps, 3, "steps with spans");
+  const { workers } = training.spans_of;
+  const note = await t.at("first-left-out").innerText();
+  check(note.includes(`${workers} of ${training.each_worker.length} workers`), `the note says '${note}'`);
+  check((await t.at("training-first").count()) === 1, "the first steps are drawn");
+  const worker = training.spans.filter((s) => s.task === "worker:0" && s.doing === "push");
+  same(worker.map((s) => s.step), [0, 1, 2], "steps of worker 0");
 });
 
 test("training_many_workers_are_drawn_small", async (t) => {

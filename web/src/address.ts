@@ -5,7 +5,9 @@
 // only rewrites the current one.
 import { batch, effect } from "@preact/signals";
 import { expanded, notice, plan, playing, selected, setPlan, story, tab, time } from "./state";
-import { playhead as trainingTime, playing as trainingPlays } from "./training-state";
+import {
+  isSlow, kept, playhead as trainingTime, playing as trainingPlays, restoreKept, slowFactor, USUAL_SLOW,
+} from "./training-state";
 import type { Plan } from "./types";
 
 interface Saved {
@@ -16,6 +18,8 @@ interface Saved {
   e?: string[]; // expanded scopes
   m?: number; // playhead of the step
   r?: number; // playhead of the training
+  k?: Plan; // kept for comparison
+  f?: number; // factor of the button Slow
 }
 
 const WRITE_AFTER_MS = 200; // keys that are pressed quickly make one entry
@@ -48,14 +52,16 @@ export async function encodeState(saved: Saved): Promise<string> {
   return small.length < plain.length ? small : plain;
 }
 
+// Whatever else is wrong with a plan, the simulator says better.
+const isObject = (x: unknown) => typeof x === "object" && x !== null && !Array.isArray(x);
+
 export async function decodeState(fragment: string): Promise<Saved> {
   const bytes = fromBase64(fragment.slice(1));
   let json = bytes;
   if (fragment[0] === "z") json = await through(new DecompressionStream("deflate-raw"), bytes);
   else if (fragment[0] !== "j") throw new Error("unknown encoding");
   const saved = JSON.parse(new TextDecoder().decode(json)) as Saved;
-  // Whatever else is wrong with a plan, the simulator says better.
-  if (typeof saved?.p !== "object" || saved.p === null || Array.isArray(saved.p)) throw new Error("no plan");
+  if (!isObject(saved?.p)) throw new Error("no plan");
   return saved;
 }
 
@@ -65,6 +71,8 @@ function currentState(): Saved {
   if (story.value !== null) saved.s = story.value;
   if (selected.value !== null) saved.n = selected.value;
   if (expanded.value.size) saved.e = [...expanded.value];
+  if (kept.value) saved.k = kept.value.plan;
+  if (slowFactor.value !== USUAL_SLOW) saved.f = slowFactor.value;
   // Asked in this order, the effect below does not depend on the playhead while it moves.
   if (!playing.value && time.value > 0) saved.m = time.value;
   if (!trainingPlays.value && trainingTime.value !== null) saved.r = trainingTime.value;
@@ -82,6 +90,8 @@ function show(saved: Saved): void {
     time.value = typeof saved.m === "number" && saved.m >= 0 ? saved.m : 0;
     trainingPlays.value = null;
     trainingTime.value = typeof saved.r === "number" && saved.r >= 0 ? saved.r : null;
+    slowFactor.value = typeof saved.f === "number" && isSlow(saved.f) ? saved.f : USUAL_SLOW;
+    void restoreKept(isObject(saved.k) ? saved.k! : null);
     void setPlan(saved.p);
   });
 }

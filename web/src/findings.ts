@@ -283,11 +283,25 @@ export function lanesOf(t: Training | undefined, c: Cluster | undefined): Lanes 
   const ends = recorded
     .filter((bars) => bars.some((b) => b.kind === "compute"))
     .map((bars) => bars.reduce((m, b) => Math.max(m, b.end_s), 0));
-  lanes.window_s = ends.length > recorded.length / 2 ? Math.min(...ends) : 0;
+  lanes.window_s = ends.length > recorded.length / 2 ? Math.min(...ends, t?.spans_of?.until_s ?? Infinity) : 0;
   for (const [id, bars] of lanes.steps) lanes.steps.set(id, join(bars, lanes.window_s / 1000));
   for (const [id, bars] of lanes.events) lanes.events.set(id, join(bars, 0));
   addStops(t, c, lanes);
   return lanes;
+}
+
+// What the picture of the first steps leaves out; "" if it is complete.
+export function leftOut(t: Training): string {
+  const { steps, workers, ps, until_s } = t.spans_of;
+  const all = { workers: t.each_worker.length, ps: t.mode === "allreduce" ? 0 : t.ps };
+  const of = [];
+  if (workers < all.workers) of.push(`${workers} of ${all.workers} workers`);
+  if (ps < all.ps) of.push(`${ps} of ${all.ps} parameter servers`);
+  const text = [];
+  if (of.length) text.push(`Shown: ${of.join(", ")}. They are those that are slow, fail or are cut off, and the first ones.`);
+  if (until_s !== null) text.push(`There is no room for what happens after ${seconds(until_s)}.`);
+  else if (steps < 3) text.push(`There is room for ${plural(steps, "step")} only.`);
+  return text.join(" ");
 }
 
 // Whether all workers wait for one that is cut off.

@@ -9,7 +9,7 @@ import type { NodeResult } from "./types";
 import { Drawing } from "./boxes";
 import { computeLayout, forgetPlaces, HEADER, type Layout, type Placed, segmentKey, walk } from "./layout";
 import { Lights } from "./lights";
-import { listen, View } from "./panzoom";
+import { followPointers, View } from "./panzoom";
 import { type Box, buildTree, isNameScope, sameNodes, scopesAround, type Tree, visibleBox } from "./scopes";
 import { Search } from "./search";
 import "./graph.css";
@@ -219,7 +219,12 @@ export function GraphView() {
   };
 
   useLayoutEffect(() => {
-    const stop = listen(svg.current!, view, moved);
+    const stop = followPointers(svg.current!, {
+      moved,
+      pan: (dx, dy) => view.pan(dx, dy),
+      zoom: (factor, at) => view.zoom(factor, at.x, at.y),
+      grab: (on) => svg.current?.classList.toggle("graph-grabbed", on),
+    });
     const watch = new ResizeObserver(() => {
       view.resized();
       const l = untracked(() => layout.value);
@@ -320,42 +325,21 @@ export function GraphView() {
       </div>
       <svg ref={svg} class="graph-svg" role="group" aria-label={about} onClick={onClick} onKeyDown={onKey}>
         <defs>
-          <marker
-            id="graph-arrow"
-            class="graph-arrow"
-            viewBox="0 0 8 8"
-            refX="7"
-            refY="4"
-            markerWidth="7"
-            markerHeight="7"
-            markerUnits="userSpaceOnUse"
-            orient="auto">
-            <path d="M0,0.5L8,4L0,7.5z" />
-          </marker>
-          <marker
-            id="graph-arrow-transfer"
-            class="graph-arrow-transfer"
-            viewBox="0 0 8 8"
-            refX="7"
-            refY="4"
-            markerWidth="9"
-            markerHeight="9"
-            markerUnits="userSpaceOnUse"
-            orient="auto">
-            <path d="M0,0.5L8,4L0,7.5z" />
-          </marker>
-          <marker
-            id="graph-arrow-hot"
-            class="graph-arrow-hot"
-            viewBox="0 0 8 8"
-            refX="7"
-            refY="4"
-            markerWidth="9"
-            markerHeight="9"
-            markerUnits="userSpaceOnUse"
-            orient="auto">
-            <path d="M0,0.5L8,4L0,7.5z" />
-          </marker>
+          {[["graph-arrow", 7], ["graph-arrow-transfer", 9], ["graph-arrow-hot", 9]].map(([id, size]) => (
+            <marker
+              key={id}
+              id={String(id)}
+              class={String(id)}
+              viewBox="0 0 8 8"
+              refX="7"
+              refY="4"
+              markerWidth={size}
+              markerHeight={size}
+              markerUnits="userSpaceOnUse"
+              orient="auto">
+              <path d="M0,0.5L8,4L0,7.5z" />
+            </marker>
+          ))}
         </defs>
         <g ref={stage}>
           {l && t && <Drawing l={l} t={t} onDrawn={onDrawn} />}

@@ -1,4 +1,4 @@
-// The position and zoom of the graph, and how pointers change them.
+// The position and zoom of the graph, and how pointers pan and zoom the graph and the timeline.
 import { type Layout, type Placed } from "./layout";
 
 const LEAST_SCALE = 0.04;
@@ -106,81 +106,108 @@ export class View {
   }
 }
 
-// Pan with one pointer, pan and zoom with two, zoom with the wheel. A finger that moves up or down scrolls the page.
-// Returns a function that removes the listeners.
-export function listen(svg: SVGSVGElement, view: View, moved: { current: boolean }): () => void {
-  const pointers = new Map<number, { x: number; y: number }>();
+export interface Point {
+  x: number;
+  y: number;
+}
+
+export interface Gestures {
+  pan: (dx: number, dy: number) => void;
+  zoom: (factor: number, at: Point) => void;
+  moved: { current: boolean }; // the pointer that is down, or was down last, has moved: this is not a click
+  grab?: (on: boolean) => void; // one pointer begins to pan, or a pointer is lifted
+  hover?: (e: PointerEvent) => void; // no button is pressed
+  tap?: (e: PointerEvent) => void; // a pointer is lifted that has not moved
+  wheelOn?: HTMLElement; // takes the wheel for this element
+}
+
+const WHEEL = 0.0015; // zoom of a pixel of the wheel
+const PINCH_WHEEL = 0.01; // with Ctrl, as touchpads report pinches
+const LINE = 16; // pixels of a line of the wheel
+const STILL = 4; // pixels that a click may move
+const NARROWEST = 20; // distance of two fingers below which their zoom would jump
+
+// Pan with one pointer, pan and zoom with two, zoom with the wheel; sideways and with Shift, the wheel pans. A finger
+// that moves up or down scrolls the page, and so does the wheel with Alt. Points are relative to the element. Returns a
+// function that removes the listeners.
+export function followPointers(on: HTMLElement | SVGSVGElement, g: Gestures): () => void {
+  const pointers = new Map<number, Point>();
   let spread = 0,
-    middle = { x: 0, y: 0 };
-  const local = (e: { clientX: number; clientY: number }) => {
-    const box = svg.getBoundingClientRect();
+    middle: Point = { x: 0, y: 0 };
+  const local = (e: { clientX: number; clientY: number }): Point => {
+    const box = on.getBoundingClientRect();
     return { x: e.clientX - box.left, y: e.clientY - box.top };
   };
   const down = (e: PointerEvent) => {
     if (e.button !== 0) return;
     pointers.set(e.pointerId, local(e));
-    if (pointers.size === 1) moved.current = false;
+    if (pointers.size === 1) g.moved.current = false;
     spread = 0;
+  };
+  const drag = (e: PointerEvent, before: Point, now: Point) => {
+    const [dx, dy] = [now.x - before.x, now.y - before.y];
+    if (!g.moved.current) {
+      if (Math.hypot(dx, dy) < STILL) return;
+      // The browser takes over a finger that moves up or down; until then it must not pan.
+      if (e.pointerType === "touch" && Math.abs(dy) > Math.abs(dx)) return;
+      g.moved.current = true;
+      // The pointer must be ours even outside, but only now: a captured pointer would take clicks from what is inside.
+      on.setPointerCapture(e.pointerId);
+      g.grab?.(true);
+    }
+    pointers.set(e.pointerId, now);
+    g.pan(dx, dy);
   };
   const move = (e: PointerEvent) => {
     const before = pointers.get(e.pointerId);
-    if (!before) return;
-    const now = local(e);
-    if (pointers.size === 1) {
-      if (!moved.current && Math.hypot(now.x - before.x, now.y - before.y) < 4) return;
-      // The browser takes over a finger that moves up or down; until then it must not move the graph.
-      if (!moved.current && e.pointerType === "touch" && Math.abs(now.y - before.y) > Math.abs(now.x - before.x)) return;
-      if (!moved.current) {
-        moved.current = true;
-        // The pointer must be ours even outside, but only now: a captured pointer would take clicks from the boxes.
-        svg.setPointerCapture(e.pointerId);
-        svg.classList.add("graph-grabbed");
-      }
-      view.pan(now.x - before.x, now.y - before.y);
-      pointers.set(e.pointerId, now);
+    if (!before) {
+      g.hover?.(e);
       return;
     }
-    moved.current = true;
+    const now = local(e);
+    if (pointers.size === 1) {
+      drag(e, before, now);
+      return;
+    }
+    g.moved.current = true;
     pointers.set(e.pointerId, now);
     const [a, b] = [...pointers.values()];
-    const wide = Math.hypot(a.x - b.x, a.y - b.y);
+    const wide = Math.max(NARROWEST, Math.hypot(a.x - b.x, a.y - b.y));
     const center = { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
     if (spread > 0) {
-      view.pan(center.x - middle.x, center.y - middle.y);
-      view.zoom(wide / spread, center.x, center.y);
+      g.pan(center.x - middle.x, center.y - middle.y);
+      g.zoom(wide / spread, center);
     }
     spread = wide;
     middle = center;
   };
   const up = (e: PointerEvent) => {
-    pointers.delete(e.pointerId);
+    const known = pointers.delete(e.pointerId);
     spread = 0;
-    svg.classList.remove("graph-grabbed");
+    g.grab?.(false);
+    if (known && !g.moved.current && e.type === "pointerup") g.tap?.(e);
   };
   const wheel = (e: WheelEvent) => {
+    if (e.altKey) return;
     e.preventDefault();
-    const at = local(e);
-    const lines = e.deltaMode === 1 ? 16 : 1;
-    view.zoom(Math.exp(-e.deltaY * lines * (e.ctrlKey ? 0.01 : 0.0015)), at.x, at.y);
+    const pixels = e.deltaMode === 1 ? LINE : 1;
+    const sideways = e.shiftKey ? e.deltaY || e.deltaX : Math.abs(e.deltaX) > Math.abs(e.deltaY) ? e.deltaX : 0;
+    if (sideways !== 0) g.pan(-sideways * pixels, 0);
+    else g.zoom(Math.exp(-e.deltaY * pixels * (e.ctrlKey ? PINCH_WHEEL : WHEEL)), local(e));
   };
   // Styles cannot say that only one finger scrolls.
   const touch = (e: TouchEvent) => {
     if (e.touches.length > 1 && e.cancelable) e.preventDefault();
   };
-  svg.addEventListener("touchstart", touch, { passive: false });
-  svg.addEventListener("touchmove", touch, { passive: false });
-  svg.addEventListener("pointerdown", down);
-  svg.addEventListener("pointermove", move);
-  svg.addEventListener("pointerup", up);
-  svg.addEventListener("pointercancel", up);
-  svg.addEventListener("wheel", wheel, { passive: false });
-  return () => {
-    svg.removeEventListener("touchstart", touch);
-    svg.removeEventListener("touchmove", touch);
-    svg.removeEventListener("pointerdown", down);
-    svg.removeEventListener("pointermove", move);
-    svg.removeEventListener("pointerup", up);
-    svg.removeEventListener("pointercancel", up);
-    svg.removeEventListener("wheel", wheel);
-  };
+  const all = new AbortController();
+  const { signal } = all;
+  const target: HTMLElement = on as HTMLElement; // both kinds of elements have the same events
+  for (const type of ["touchstart", "touchmove"] as const)
+    target.addEventListener(type, touch, { passive: false, signal });
+  target.addEventListener("pointerdown", down, { signal });
+  target.addEventListener("pointermove", move, { signal });
+  target.addEventListener("pointerup", up, { signal });
+  target.addEventListener("pointercancel", up, { signal });
+  (g.wheelOn ?? target).addEventListener("wheel", wheel, { passive: false, signal });
+  return () => all.abort();
 }

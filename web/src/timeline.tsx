@@ -6,6 +6,7 @@ import { effect, untracked } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { deviceNames, playing, result, selected, time } from "./state";
 import { describe, drawnRows, playPause, type Row, rows, seek, speed, SPEEDS, stepBack, stepForward } from "./player";
+import { followPointers } from "./panzoom";
 import { adoptStep, type Hit, Plot, range, readColors, setWindow, zoomWindow } from "./plot";
 import { formatBytes, formatSeconds } from "./widgets";
 import "./timeline.css";
@@ -194,11 +195,7 @@ export function TimelineView() {
 
   // Spans under a point, panning, zooming and scrubbing.
   function listen(p: Plot, redraw: () => void, show: (t: Tip | null) => void): () => void {
-    const pointers = new Map<number, number>(); // x of each
-    let startX = 0,
-      moved = false,
-      scrubbing = false,
-      spread = 0;
+    let scrubbing = false;
     const at = (e: { clientX: number; clientY: number }, of: HTMLElement) => {
       const b = of.getBoundingClientRect();
       return { x: e.clientX - b.left, y: e.clientY - b.top };
@@ -212,47 +209,31 @@ export function TimelineView() {
       body.current!.style.cursor = hit ? "pointer" : "";
       return hit;
     };
-    const seekAt = (e: PointerEvent) => seek(p.timeAt(at(e, axis.current!).x));
-
-    const down = (e: PointerEvent) => {
-      if (e.button !== 0) return;
-      pointers.set(e.pointerId, at(e, body.current!).x);
-      startX = at(e, body.current!).x;
-      if (pointers.size === 1) moved = false;
-      spread = 0;
-    };
-    const move = (e: PointerEvent) => {
-      const before = pointers.get(e.pointerId);
-      if (before === undefined) {
-        if (e.pointerType !== "touch") point(e);
-        return;
-      }
-      const { x } = at(e, body.current!);
-      if (pointers.size === 2) {
-        pointers.set(e.pointerId, x);
-        const [a, b] = [...pointers.values()];
-        const wide = Math.max(20, Math.abs(a - b));
-        if (spread > 0) zoomWindow(wide / spread, p.timeAt((a + b) / 2));
-        spread = wide;
-        moved = true;
-        redraw();
-        return;
-      }
-      if (!moved && Math.abs(x - startX) < 4) return;
-      if (!moved) body.current!.setPointerCapture(e.pointerId);
-      moved = true;
+    const changed = () => {
       show(null);
-      const shift = p.timeAt(before) - p.timeAt(x);
-      setWindow(range.from + shift, range.to + shift);
-      pointers.set(e.pointerId, x);
       redraw();
     };
-    const up = (e: PointerEvent) => {
-      if (!pointers.delete(e.pointerId) || moved || e.type === "pointercancel") return;
-      const hit = point(e);
-      const node = hit && hit.span.node >= 0 ? result.peek()?.nodes[hit.span.node]?.name : undefined;
-      if (node !== undefined) selected.value = node;
-    };
+    const stop = followPointers(body.current!, {
+      moved: { current: false },
+      wheelOn: frame.current!,
+      pan: (dx) => {
+        const shift = (-dx * (range.to - range.from)) / (p.width - p.gutter || 1);
+        setWindow(range.from + shift, range.to + shift);
+        changed();
+      },
+      zoom: (factor, { x }) => {
+        zoomWindow(factor, p.timeAt(x));
+        changed();
+      },
+      hover: (e) => {
+        if (e.pointerType !== "touch") point(e);
+      },
+      tap: (e) => {
+        const hit = point(e);
+        const node = hit && hit.span.node >= 0 ? result.peek()?.nodes[hit.span.node]?.name : undefined;
+        if (node !== undefined) selected.value = node;
+      },
+    });
     // A finger leaves as soon as it is lifted: what it showed stays until the next tap, wherever that is.
     const leave = (e: PointerEvent) => {
       if (e.pointerType !== "touch") show(null);
@@ -260,6 +241,7 @@ export function TimelineView() {
     const elsewhere = (e: PointerEvent) => {
       if (e.target !== body.current) show(null);
     };
+    const seekAt = (e: PointerEvent) => seek(p.timeAt(at(e, axis.current!).x));
     const axisDown = (e: PointerEvent) => {
       if (e.button !== 0) return;
       scrubbing = true;
@@ -271,35 +253,18 @@ export function TimelineView() {
       if (scrubbing) seekAt(e);
     };
     const axisUp = () => (scrubbing = false);
-    const wheel = (e: WheelEvent) => {
-      // With Alt the page scrolls; sideways and with Shift the window moves.
-      if (e.altKey) return;
-      e.preventDefault();
-      const lines = e.deltaMode === 1 ? 16 : 1;
-      const sideways = e.shiftKey ? e.deltaY || e.deltaX : Math.abs(e.deltaX) > Math.abs(e.deltaY) ? e.deltaX : 0;
-      if (sideways !== 0) {
-        const shift = ((range.to - range.from) * sideways * lines) / (p.width - p.gutter || 1);
-        setWindow(range.from + shift, range.to + shift);
-      } else {
-        zoomWindow(Math.exp(-e.deltaY * lines * (e.ctrlKey ? 0.01 : 0.002)), p.timeAt(at(e, body.current!).x));
-      }
-      show(null);
-      redraw();
-    };
-    const b = body.current!,
-      a = axis.current!;
-    b.addEventListener("pointerdown", down);
-    b.addEventListener("pointermove", move);
-    b.addEventListener("pointerup", up);
-    b.addEventListener("pointercancel", up);
-    b.addEventListener("pointerleave", leave);
+    const a = axis.current!;
+    body.current!.addEventListener("pointerleave", leave);
     a.addEventListener("pointerdown", axisDown);
     a.addEventListener("pointermove", axisMove);
     a.addEventListener("pointerup", axisUp);
     a.addEventListener("pointercancel", axisUp);
-    frame.current!.addEventListener("wheel", wheel, { passive: false });
     document.addEventListener("pointerdown", elsewhere);
-    return () => document.removeEventListener("pointerdown", elsewhere); // the others go with their elements
+    // The listeners of the axis and the rows go with their elements.
+    return () => {
+      stop();
+      document.removeEventListener("pointerdown", elsewhere);
+    };
   }
 
   useEffect(() => {

@@ -123,50 +123,77 @@ function CheckpointControl() {
   );
 }
 
+interface SettingProps {
+  of: string; // key of the cluster; the name for tests has "-" instead of "_"
+  label: string;
+  name?: string;
+  value?: number; // default: that of the plan
+  usual: number; // the simulator's value if the plan has none
+  low?: number; // default 0
+  high: number;
+  most?: number;
+}
+
+// A slider for a number of tasks or steps. Its right end moves if the plan has more.
+function Count(p: SettingProps) {
+  const value = p.value ?? numberOf(plan.value.cluster, p.of, p.usual);
+  return (
+    <Slider
+      label={p.label}
+      name={p.name}
+      test={p.of}
+      value={value}
+      low={p.low ?? 0}
+      high={Math.max(p.high, value)}
+      most={p.most}
+      linear
+      onChange={(v) => set(p.of, Math.round(v))}
+    />
+  );
+}
+
+// A slider for any other number. The usual value is left out of the plan.
+function Amount(p: SettingProps & { step?: number; quantity?: Quantity }) {
+  return (
+    <Slider
+      label={p.label}
+      name={p.name}
+      test={p.of.replace("_", "-")}
+      value={numberOf(plan.value.cluster, p.of, p.usual)}
+      low={p.low ?? 0}
+      high={p.high}
+      most={p.most}
+      linear
+      step={p.step}
+      quantity={p.quantity}
+      onChange={(v) => set(p.of, v, p.usual)}
+    />
+  );
+}
+
+const parsed = (text: string, scale: number) => {
+  const x = parseFloat(text) * scale;
+  return Number.isFinite(x) ? x : null;
+};
+const milliseconds: Quantity = { show: (x) => `${number(x)} ms`, parse: (s) => parsed(s, 1) };
+const share: Quantity = { show: percent, parse: (s) => parsed(s, 0.01) };
+
 export function Controls() {
   const c = plan.value.cluster;
   const mode = modeOf(c);
   const workers = c?.workers ?? 1;
   const steps = numberOf(c, "steps", 0);
+  const ofTime = { most: 1e6, quantity: time };
   return (
     <section class="training-controls" aria-label="Cluster">
       <h2>Cluster</h2>
-      <Slider
-        label="Workers"
-        test="workers"
-        value={workers}
-        low={1}
-        high={Math.max(64, workers)}
-        most={10000}
-        linear
-        onChange={(v) => set("workers", Math.round(v))}
-      />
+      <Count of="workers" label="Workers" usual={1} low={1} high={64} most={10000} />
       <fieldset class="training-plain" disabled={mode === "allreduce"}>
-        <Slider
-          label="Servers"
-          name="Parameter servers"
-          test="ps"
-          value={c?.ps ?? 1}
-          low={1}
-          high={Math.max(16, c?.ps ?? 1)}
-          most={1000}
-          linear
-          onChange={(v) => set("ps", Math.round(v))}
-        />
+        <Count of="ps" label="Servers" name="Parameter servers" usual={1} low={1} high={16} most={1000} />
       </fieldset>
       <ModeControl />
       {mode === "backup" && (
-        <Slider
-          label="Backup"
-          name="Backup workers"
-          test="backup"
-          value={backupOf(c)}
-          low={0}
-          high={Math.max(8, backupOf(c))}
-          most={1000}
-          linear
-          onChange={(v) => set("backup", Math.round(v))}
-        />
+        <Count of="backup" label="Backup" name="Backup workers" value={backupOf(c)} usual={0} high={8} most={1000} />
       )}
       {mode === "backup" && (
         <p class="training-note" data-test="machines">
@@ -174,33 +201,12 @@ export function Controls() {
         </p>
       )}
       {mode === "bounded" && (
-        <Slider
-          label="Delay"
-          name="How many steps a worker may be ahead"
-          test="delay"
-          value={c?.delay ?? 4}
-          low={0}
-          high={Math.max(32, c?.delay ?? 4)}
-          most={1000000}
-          linear
-          onChange={(v) => set("delay", Math.round(v))}
-        />
+        <Count of="delay" label="Delay" name="How many steps a worker may be ahead" usual={4} high={32} most={1e6} />
       )}
       <h2>Failures and checkpoints</h2>
       <CheckpointControl />
-      <Slider
-        label="Restart"
-        name="Time until a killed task runs again"
-        test="restart-s"
-        value={numberOf(c, "restart_s", 2)}
-        low={0}
-        high={20}
-        most={1e6}
-        linear
-        step={0.5}
-        quantity={time}
-        onChange={(v) => set("restart_s", v, 2)}
-      />
+      <Amount of="restart_s" label="Restart" name="Time until a killed task runs again" usual={2} high={20} step={0.5}
+        {...ofTime} />
       <details class="training-more">
         <summary>More</summary>
         <label class="training-row">
@@ -219,59 +225,14 @@ export function Controls() {
             onAccept={(v) => set("steps", v, 0)}
           />
         </label>
-        <Slider
-          label="Jitter"
-          name="Mean random delay of a step, in ms"
-          test="tail-ms"
-          value={numberOf(c, "tail_ms", 0)}
-          low={0}
-          high={100}
-          most={1e6}
-          linear
-          quantity={{
-            show: (x) => `${number(x)} ms`,
-            parse: (s) => (Number.isFinite(parseFloat(s)) ? parseFloat(s) : null),
-          }}
-          onChange={(v) => set("tail_ms", v, 0)}
-        />
-        <Slider
-          label="Share"
-          name="Share of steps with a random delay"
-          test="tail-share"
-          value={numberOf(c, "tail_share", 1)}
-          low={0}
-          high={1}
-          linear
-          step={0.05}
-          quantity={{ show: percent, parse: (s) => (Number.isFinite(parseFloat(s)) ? parseFloat(s) / 100 : null) }}
-          onChange={(v) => set("tail_share", v, 1)}
-        />
-        <Slider
-          label="Save"
-          name="Time to write a checkpoint"
-          test="save-s"
-          value={numberOf(c, "save_s", 0.2)}
-          low={0}
-          high={5}
-          most={1e6}
-          linear
-          step={0.1}
-          quantity={time}
-          onChange={(v) => set("save_s", v, 0.2)}
-        />
-        <Slider
-          label="Restore"
-          name="Time to restore a checkpoint"
-          test="restore-s"
-          value={numberOf(c, "restore_s", 0.2)}
-          low={0}
-          high={5}
-          most={1e6}
-          linear
-          step={0.1}
-          quantity={time}
-          onChange={(v) => set("restore_s", v, 0.2)}
-        />
+        <Amount of="tail_ms" label="Jitter" name="Mean random delay of a step, in ms" usual={0} high={100} most={1e6}
+          quantity={milliseconds} />
+        <Amount of="tail_share" label="Share" name="Share of steps with a random delay" usual={1} high={1} step={0.05}
+          quantity={share} />
+        <Amount of="save_s" label="Save" name="Time to write a checkpoint" usual={0.2} high={5} step={0.1}
+          {...ofTime} />
+        <Amount of="restore_s" label="Restore" name="Time to restore a checkpoint" usual={0.2} high={5} step={0.1}
+          {...ofTime} />
         <label class="training-row">
           <span>Seed of random numbers</span>
           <NumberField

@@ -1,5 +1,4 @@
 // The figures of a training, with those that were kept for comparison, and its failures.
-import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import {
   describe,
@@ -14,16 +13,9 @@ import {
   seconds,
 } from "./findings";
 import { plan } from "./state";
-import { training } from "./training-state";
+import { keep, kept, training } from "./training-state";
 import type { Loss, Training } from "./types";
 import { Button } from "./widgets";
-
-interface Kept {
-  title: string;
-  training: Training;
-}
-
-const kept = signal<Kept | null>(null);
 
 interface Figure {
   label: string;
@@ -148,9 +140,8 @@ function difference(f: Figure, a: number | null | undefined, b: number | null | 
 export function Figures() {
   const t = training.value;
   if (!t) return null;
-  const k = kept.value;
+  const k = kept.value?.training ? { title: describe(kept.value.plan.cluster), training: kept.value.training } : null;
   const shown = figureList().filter((f) => !f.when || f.when(t) || (k && f.when(k.training)));
-  const keep = () => (kept.value = { title: describe(plan.value.cluster), training: t });
   return (
     <section class="training-panel" aria-label="Figures">
       <div class="training-head">

@@ -1,7 +1,7 @@
 // What the tasks do over time: the first steps in detail, and the events and the progress of the whole training.
 import { computed } from "@preact/signals";
 import { type Lane, LanesChart, ProgressChart } from "./charts";
-import { type Kind, inStep, kindNames, plural, seconds, serversOf, workersOf } from "./findings";
+import { type Kind, inStep, kindNames, leftOut, plural, seconds, serversOf, workersOf } from "./findings";
 import { plan } from "./state";
 import { events, lanes, moveTo, now, playing, togglePlay, training } from "./training-state";
 import type { Cluster } from "./types";
@@ -52,10 +52,13 @@ const firstLanes = computed(() =>
     .slice(0, MOST_LANES),
 );
 
-const wholeLanes = computed(() => {
+// Of a large cluster, only tasks with which something happens.
+const eventLanes = computed(() => {
   const list = laneList(plan.value.cluster, "events");
-  return list.length <= 14 ? list : list.filter((l) => l.bars.length || l.slow?.length).slice(0, 24);
+  return list.length <= 14 ? list : list.filter((l) => l.bars.length || l.slow?.length);
 });
+
+const MOST_EVENT_LANES = 24;
 
 const presentKinds = (list: Lane[]) => new Set(list.flatMap((l) => l.bars.map((b) => b.kind)));
 
@@ -72,6 +75,7 @@ export function FirstSteps() {
         <p class="training-note">This cluster is too large to show what each of its tasks does in a step.</p>
       </section>
     );
+  const missing = leftOut(training.value!);
   const kinds = presentKinds(list);
   const order: Kind[] = ["compute", "transfer", "wait", "serve", "down", "restore"];
   return (
@@ -94,6 +98,11 @@ export function FirstSteps() {
           .map((l) => l.mark)
           .join(". ")}`}
       />
+      {missing && (
+        <p class="training-note" data-test="first-left-out">
+          {missing}
+        </p>
+      )}
     </section>
   );
 }
@@ -101,7 +110,8 @@ export function FirstSteps() {
 export function WholeTraining() {
   const t = training.value;
   if (!t) return null;
-  const list = wholeLanes.value;
+  const all = eventLanes.value;
+  const list = all.slice(0, MOST_EVENT_LANES);
   const kinds: Kind[] = (["wait", "save", "restore", "down", "cut"] as Kind[]).filter((k) => presentKinds(list).has(k));
   const slowShown = list.some((l) => l.slow?.length);
   return (
@@ -123,6 +133,11 @@ export function WholeTraining() {
             `${plural(t.checkpoints ?? 0, "checkpoint")}, ${plural(t.losses?.length ?? 0, "failure")}.`
           }
         />
+      )}
+      {list.length < all.length && (
+        <p class="training-note" data-test="whole-left-out">
+          Shown: {list.length} of {all.length} tasks with which something happens.
+        </p>
       )}
       {(t.progress?.length ?? 0) > 0 && (
         <>

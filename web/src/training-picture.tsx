@@ -15,12 +15,12 @@ import {
 } from "./findings";
 import { plan } from "./state";
 import {
-  SLOW_FACTOR,
   checkpointNow,
   chosen,
   cut,
   events,
   hint,
+  isSlow,
   kill,
   lanes,
   moveTo,
@@ -29,11 +29,12 @@ import {
   playing,
   remove,
   slow,
+  slowFactor,
   togglePlay,
   total,
   training,
 } from "./training-state";
-import { Button } from "./widgets";
+import { Button, TextField, factor } from "./widgets";
 
 const COMPACT = 16; // more tasks of a kind than this are drawn small
 
@@ -64,6 +65,7 @@ function TaskButtons(p: { task: Task; long?: boolean; down?: boolean }) {
   const slowed = activeAt(c, "slow", t, now.value) >= 0;
   const off = t.kind === "worker" && activeAt(c, "cuts", t, now.value) >= 0;
   const name = taskName(t);
+  const times = number(slowFactor.value);
   return (
     <span class="training-task-buttons">
       <Button
@@ -77,9 +79,9 @@ function TaskButtons(p: { task: Task; long?: boolean; down?: boolean }) {
       <Button
         test={`slow-${t.kind}-${t.index}`}
         pressed={slowed}
-        aria-label={`Slow ${name} down ${SLOW_FACTOR} times`}
+        aria-label={`Slow ${name} down ${times} times`}
         title={
-          slowed ? `Let ${name} run at full speed` : `Make ${name} ${SLOW_FACTOR} times slower from the playhead on`
+          slowed ? `Let ${name} run at full speed` : `Make ${name} ${times} times slower from the playhead on`
         }
         onClick={() => slow(t)}>
         Slow
@@ -247,7 +249,20 @@ export function ClusterPicture() {
     <section class="training-panel" aria-label="Picture of the cluster">
       <div class="training-head">
         <h2>The cluster at {seconds(now.value)}</h2>
-        <span class="training-note">Kill, Slow ({SLOW_FACTOR}×) and Cut (its link) act at the playhead.</span>
+        <span class="training-note">Kill, Slow and Cut (its link) act at the playhead.</span>
+        <label class="training-note training-factor" title="How many times slower the button Slow makes a task">
+          Slow:
+          <TextField
+            test="slow-factor"
+            name="How many times slower the button Slow makes a task"
+            text={factor.show(slowFactor.value)}
+            accept={(text) => {
+              const x = factor.parse(text);
+              return x !== null && isSlow(x) ? x : null;
+            }}
+            onAccept={(x) => (slowFactor.value = x)}
+          />
+        </label>
       </div>
       <Playhead />
       <Chips />

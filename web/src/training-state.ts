@@ -3,10 +3,13 @@
 import { batch, computed, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { type Asked, type Task, activeAt, asked, lanesOf, modeOf, seconds, taskName, workersOf } from "./findings";
-import { change, plan, result } from "./state";
-import type { Cluster, Training } from "./types";
+import { api } from "./api";
+import { change, messageOf, notice, plan, result } from "./state";
+import type { Cluster, Plan, Training } from "./types";
 
-export const SLOW_FACTOR = 3; // of the button Slow
+export const USUAL_SLOW = 3;
+export const slowFactor = signal(USUAL_SLOW); // of the button Slow
+export const isSlow = (factor: number) => factor > 1 && factor <= 1000;
 
 // ---- the playhead ----
 
@@ -16,9 +19,10 @@ export const hint = signal<string | null>(null); // what the last button did, if
 export const picked = signal<string | null>(null); // the task whose buttons are shown, if tasks are drawn small
 
 // The simulator calls a cluster with backup workers "sync", so the mode is the plan's.
+const named = (t: Training, p: Plan): Training => ({ ...t, mode: modeOf(p.cluster) });
 export const training = computed<Training | undefined>(() => {
   const t = result.value?.training;
-  return t && { ...t, mode: modeOf(plan.value.cluster) };
+  return t && named(t, plan.value);
 });
 export const lanes = computed(() => lanesOf(training.value, plan.value.cluster));
 export const events = computed(() => asked(plan.value.cluster));
@@ -101,6 +105,36 @@ function momentOf(what: string): number {
   return now.value;
 }
 
+// ---- what is kept for comparison ----
+
+export interface Kept {
+  plan: Plan;
+  training: Training | null; // null: it is being simulated
+}
+
+export const kept = signal<Kept | null>(null);
+
+export function keep(): void {
+  if (training.value) kept.value = { plan: plan.value, training: training.value };
+}
+
+// Simulates a plan that an address says was kept.
+export async function restoreKept(p: Plan | null): Promise<void> {
+  if (!p || JSON.stringify(p) === JSON.stringify(kept.value?.plan)) {
+    if (!p) kept.value = null;
+    return;
+  }
+  kept.value = { plan: p, training: null };
+  let found: Training | null = null;
+  try {
+    const t = (await api.simulate(p)).training;
+    found = t ? named(t, p) : null;
+  } catch (e) {
+    if (kept.value?.plan === p) notice.value = `What was kept for comparison cannot be simulated: ${messageOf(e)}`;
+  }
+  if (kept.value?.plan === p) kept.value = found && { plan: p, training: found };
+}
+
 // ---- changing the plan ----
 
 const usual: Cluster = { workers: 4, ps: 2, mode: "sync" };
@@ -138,7 +172,7 @@ export function slow(t: Task): void {
     else
       (c.slow ??= []).push({
         ...(t.kind === "worker" ? { worker: t.index } : { task: "ps" as const, index: t.index }),
-        factor: SLOW_FACTOR,
+        factor: slowFactor.value,
         ...(at_s > 0 ? { at_s } : {}),
       });
   });

@@ -167,6 +167,7 @@ export interface Training {
   losses: Loss[];
   each_worker: WorkerResult[];
   spans: TrainingSpan[]; // the first steps, and every checkpoint and failure of the whole training
+  spans_of: { steps: number; workers: number; ps: number; until_s: number | null }; // which first steps these are
   progress: { at_s: number; steps: number }[]; // steps that count (lost ones are taken off again), at about 200 times
 }
 
