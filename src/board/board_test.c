@@ -109,6 +109,34 @@ static const char *header_of(const mr_board_reply *r, const char *name)
 
 static char *example(const char *name) { return mr_printf("%s/../../examples/sim/%s", mr_test_golden(), name); }
 
+/* What the command prints for a plan; p becomes empty, and the caller frees the text. */
+static char *simulated(mr_sim_plan *p)
+{
+    mr_str out = {0};
+    MR_CHECK_OK(mr_sim_answer_step(p, NULL, &out));
+    char *text = mr_strdup(mr_str_z(&out));
+    mr_str_deinit(&out);
+    mr_sim_plan_deinit(p);
+    return text;
+}
+
+/* The same for a file. */
+static char *simulated_file(const char *path)
+{
+    mr_sim_plan p;
+    MR_CHECK_OK(mr_sim_plan_load(path, &p));
+    return simulated(&p);
+}
+
+/* Posts a plan, for which the reply must have this text; frees it. */
+static void post_simulated(mr_board *b, mr_sv plan, char *wanted)
+{
+    char *text = ask(b, "POST", "/api/simulate", plan, 200);
+    MR_CHECK_STR(text, wanted);
+    mr_free(text);
+    mr_free(wanted);
+}
+
 /* How many files there are below the folder. */
 static int count_files(const char *folder)
 {
@@ -463,19 +491,12 @@ MR_TEST(board_simulates_as_the_command_does)
     static const char *const files[] = {"lenet.json", "inception-2.json", "backup.json", "crash.json"};
     mr_board *b = make_board((mr_board_options){0});
     for (int i = 0; i < MR_COUNT(files); i++) {
-        char *path = example(files[i]), *text;
-        mr_str plan = {0}, wanted = {0};
-        mr_sim_plan p;
+        char *path = example(files[i]);
+        mr_str plan = {0};
         MR_CHECK_OK(mr_file_read_all(path, &plan));
-        MR_CHECK_OK(mr_sim_plan_load(path, &p));
-        MR_CHECK_OK(mr_sim_answer_step(&p, NULL, &wanted));
-        text = ask(b, "POST", "/api/simulate", mr_str_view(&plan), 200);
-        MR_CHECK_STR(text, mr_str_z(&wanted));
-        mr_free(text);
+        post_simulated(b, mr_str_view(&plan), simulated_file(path));
         mr_free(path);
         mr_str_deinit(&plan);
-        mr_str_deinit(&wanted);
-        mr_sim_plan_deinit(&p);
     }
     mr_board_free(b);
 }
@@ -562,22 +583,14 @@ MR_TEST(board_opens_only_its_own_files)
 MR_TEST(board_simulates_a_given_plan_with_relative_files)
 {
     mr_board *b = make_board((mr_board_options){0});
-    char *path = example("measured.json"), *text;
-    mr_str wanted = {0};
-    mr_sim_plan p;
+    char *path = example("measured.json");
     MR_CHECK_OK(mr_board_add(b, path));
-    MR_CHECK_OK(mr_sim_plan_load(path, &p));
-    MR_CHECK_OK(mr_sim_answer_step(&p, NULL, &wanted));
     char *start = ask(b, "GET", "/api/start", MR_SV(""), 200), *plan = strstr(start, "\"plan\": ") + 8;
     *strrchr(plan, ']') = 0; /* the end of the list of files */
     *strrchr(plan, '}') = 0;
-    text = ask(b, "POST", "/api/simulate", mr_sv_of(plan), 200);
-    MR_CHECK_STR(text, mr_str_z(&wanted));
-    mr_free(text);
+    post_simulated(b, mr_sv_of(plan), simulated_file(path));
     mr_free(start);
     mr_free(path);
-    mr_str_deinit(&wanted);
-    mr_sim_plan_deinit(&p);
     mr_board_free(b);
 }
 
@@ -659,7 +672,7 @@ static void upload_saved_model(const char *model)
 {
     char *folder = make_folder("uploads"), *path = mr_printf("%s/saved_model.pb", model), *text;
     char *plan = mr_printf("{\"graph\": {\"file\": \"%s\"}}", model);
-    mr_str bytes = {0}, wanted = {0};
+    mr_str bytes = {0};
     mr_sim_plan p;
     mr_board *b = make_board((mr_board_options){.folder = folder});
     MR_CHECK_OK(mr_file_read_all(path, &bytes));
@@ -667,17 +680,12 @@ static void upload_saved_model(const char *model)
     MR_CHECK_STR(text, "{\"id\": \"u1\", \"name\": \"saved_model.pb\"}\n");
     mr_free(text);
     MR_CHECK_OK(mr_sim_plan_parse(mr_sv_of(plan), "plan", &p));
-    MR_CHECK_OK(mr_sim_answer_step(&p, NULL, &wanted));
-    text = ask(b, "POST", "/api/simulate", MR_SV("{\"graph\": {\"file\": \"u1\"}}"), 200);
-    MR_CHECK_STR(text, mr_str_z(&wanted));
-    mr_free(text);
+    post_simulated(b, MR_SV("{\"graph\": {\"file\": \"u1\"}}"), simulated(&p));
     MR_CHECK_INT(count_files(folder), 1);
     mr_board_free(b);
     MR_CHECK_INT(count_files(folder), 0);
     MR_CHECK_INT(rmdir(folder), 0); /* no folder is left in it */
-    mr_sim_plan_deinit(&p);
     mr_str_deinit(&bytes);
-    mr_str_deinit(&wanted);
     mr_free(folder);
     mr_free(path);
     mr_free(plan);

@@ -1,6 +1,6 @@
 /* sim/train/crash_test.c -- what crashes cost a simulated job, and what checkpoints save. */
 #include "base/memory.h"
-#include "sim/train/train.h"
+#include "sim/train/job_fixture.h"
 #include "tests/harness/test.h"
 
 /* One chunk, 120 ms a step; 100 steps. */
@@ -22,19 +22,12 @@ static mr_simtrain_job job_with(const mr_simtrain_crash *crash, int workers)
     return j;
 }
 
-static mr_simtrain_result run(const mr_simtrain_job *j)
-{
-    mr_simtrain_result r;
-    MR_CHECK_OK(mr_simtrain_run(j, &r));
-    return r;
-}
-
 /* At 3.05 s the checkpoint begun at 3 s is not complete: the one of 2 s counts, with the 16 steps done by then. */
 MR_TEST(simtrain_a_lost_server_costs_what_was_done_since_the_checkpoint)
 {
     mr_simtrain_crash crash = {MR_SIMTRAIN_PS, 1, 3.05, false};
     mr_simtrain_job j = job_with(&crash, 1);
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     const mr_simtrain_loss *l = &r.losses.p[0];
     MR_CHECK_INT(r.losses.n, 1);
     MR_CHECK_NEAR(l->saved_steps, 16, 0);
@@ -54,7 +47,7 @@ MR_TEST(simtrain_without_a_checkpoint_a_lost_server_costs_everything)
     mr_simtrain_crash crash = {MR_SIMTRAIN_PS, 0, 3.05, false};
     mr_simtrain_job j = job_with(&crash, 1);
     j.checkpoint_s = 0;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.losses.p[0].lost_steps, 25, 0);
     MR_CHECK(isnan(r.losses.p[0].checkpoint_at_s));
     MR_CHECK_INT(r.applied, 125);
@@ -68,7 +61,7 @@ MR_TEST(simtrain_a_lost_server_stops_every_mode_and_all_go_on)
     j.delay_bound = 2;
     for (int mode = MR_SIMTRAIN_ASYNC; mode <= MR_SIMTRAIN_BOUNDED; mode++) {
         j.mode = mode;
-        mr_simtrain_result r = run(&j);
+        mr_simtrain_result r = mr_simtrain_must_run(&j);
         const mr_simtrain_loss *l = &r.losses.p[0];
         MR_CHECK_NEAR(l->saved_steps, 16, 0.5);
         MR_CHECK_NEAR(l->lost_steps, 9, 0.5);
@@ -85,12 +78,12 @@ MR_TEST(simtrain_a_refused_connection_is_noticed_at_once_a_silent_host_after_sev
     mr_simtrain_crash crash = {MR_SIMTRAIN_PS, 0, 3.05, false};
     mr_simtrain_job j = job_with(&crash, 2);
     j.rpc_s = 0.001;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.losses.p[0].noticed_s, 3.051, 1e-9);
     mr_simtrain_result_deinit(&r);
     crash.silent = true;
     j.restart_s = 30;
-    r = run(&j);
+    r = mr_simtrain_must_run(&j);
     double after_s = r.losses.p[0].noticed_s - 3.05;
     MR_CHECK(after_s > 7 - 0.7 && after_s <= 7 + 0.7);
     mr_simtrain_result_deinit(&r);
@@ -100,7 +93,7 @@ MR_TEST(simtrain_a_restart_is_noticed_before_the_silence_is_long)
 {
     mr_simtrain_crash crash = {MR_SIMTRAIN_PS, 0, 3.05, true};
     mr_simtrain_job j = job_with(&crash, 2);
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     double after_s = r.losses.p[0].noticed_s - 3.05;
     MR_CHECK(after_s > 1 && after_s <= 1 + 0.7);
     mr_simtrain_result_deinit(&r);
@@ -112,7 +105,7 @@ MR_TEST(simtrain_a_lost_worker_stops_nobody_when_asynchronous)
 {
     mr_simtrain_crash crash = {MR_SIMTRAIN_WORKER, 2, 3.05, false};
     mr_simtrain_job j = job_with(&crash, 4);
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     const mr_simtrain_loss *l = &r.losses.p[0];
     MR_CHECK_NEAR(l->lost_steps, 0, 0);
     MR_CHECK_NEAR(l->back_s, 3.05 + 1 + 0.05, 0.01);
@@ -128,7 +121,7 @@ MR_TEST(simtrain_the_barrier_waits_for_a_lost_worker_that_is_soon_back)
     mr_simtrain_crash crash = {MR_SIMTRAIN_WORKER, 2, 3.05, false};
     mr_simtrain_job j = job_with(&crash, 4);
     j.mode = MR_SIMTRAIN_SYNC;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     /* restart, session, token, a step */
     MR_CHECK_NEAR(r.losses.p[0].stopped_s, 1 + 0.05 + 0.120, 0.01);
     MR_CHECK_INT(r.applied, 400);
@@ -142,7 +135,7 @@ MR_TEST(simtrain_the_barrier_gives_up_a_silent_worker_after_its_lease)
     j.mode = MR_SIMTRAIN_SYNC;
     j.lease_s = 2;
     j.restart_s = 5;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     const mr_simtrain_loss *l = &r.losses.p[0];
     MR_CHECK(l->stopped_s > 1.4 && l->stopped_s < 2.7);
     MR_CHECK_NEAR(l->back_s, 3.05 + 5 + 0.05, 0.01);
@@ -157,7 +150,7 @@ MR_TEST(simtrain_a_backup_takes_the_place_of_a_lost_worker)
     mr_simtrain_job j = job_with(&crash, 4);
     j.mode = MR_SIMTRAIN_SYNC;
     j.backup = 1;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK(r.losses.p[0].stopped_s <= 0.120 + 1e-9);
     MR_CHECK_NEAR(r.total_s, r.ideal_s, 1e-6);
     mr_simtrain_result_deinit(&r);
@@ -170,7 +163,7 @@ MR_TEST(simtrain_a_delay_bound_does_not_wait_for_the_dead)
     j.mode = MR_SIMTRAIN_BOUNDED;
     j.delay_bound = 1;
     j.restart_s = 5;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_INT(r.applied, 400);
     MR_CHECK_INT(r.max_lead <= 1, 1);
     MR_CHECK(r.total_s - r.ideal_s < 2); /* three continue alone for 5 s */
@@ -188,7 +181,7 @@ MR_TEST(simtrain_the_next_worker_becomes_chief)
     j.chief_s = 2;
     j.lease_s = 2;
     j.restart_s = 60;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_INT(r.losses.n, 2);
     MR_CHECK_INT(r.losses.p[0].kind, MR_SIMTRAIN_CHIEF);
     MR_CHECK_INT(r.losses.p[0].index, 0);
@@ -205,7 +198,7 @@ MR_TEST(simtrain_server_and_chief_lost_together_come_back)
     j.n_crashes = 3;
     for (int mode = MR_SIMTRAIN_ASYNC; mode <= MR_SIMTRAIN_BOUNDED; mode++) {
         j.mode = mode;
-        mr_simtrain_result r = run(&j);
+        mr_simtrain_result r = mr_simtrain_must_run(&j);
         double lost = 0;
         for (int i = 0; i < r.losses.n; i++) {
             MR_CHECK(!isnan(r.losses.p[i].back_s));
@@ -223,11 +216,11 @@ MR_TEST(simtrain_checkpoints_that_block_cost_their_time)
     mr_simtrain_job j = job_with(NULL, 3);
     j.n_crashes = 0;
     j.mode = MR_SIMTRAIN_SYNC;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.total_s, r.ideal_s, 1e-9); /* beside training */
     mr_simtrain_result_deinit(&r);
     j.save_blocks = true;
-    r = run(&j);
+    r = mr_simtrain_must_run(&j);
     MR_CHECK(r.n_checkpoints >= 11);
     MR_CHECK(r.total_s > r.ideal_s + 0.3 && r.total_s <= r.ideal_s + 0.1 * (r.n_checkpoints + 1));
     mr_simtrain_result_deinit(&r);
@@ -242,7 +235,7 @@ MR_TEST(simtrain_more_checkpoints_lose_less)
     j.steps = 1000;
     for (int often = 0; often < 2; often++) {
         j.checkpoint_s = often ? 0.5 : 5;
-        mr_simtrain_result r = run(&j);
+        mr_simtrain_result r = mr_simtrain_must_run(&j);
         MR_CHECK(r.losses.n > 3);
         for (int i = 0; i < r.losses.n; i++)
             lost[often] += r.losses.p[i].lost_steps / r.losses.n;
@@ -265,7 +258,7 @@ MR_TEST(simtrain_jobs_end_whatever_fails)
         j.backup = j.mode == MR_SIMTRAIN_SYNC ? i % 2 : 0;
         j.n_hosts = i % 4 == 3;
         j.cores = 4;
-        mr_simtrain_result r = run(&j);
+        mr_simtrain_result r = mr_simtrain_must_run(&j);
         double lost = 0;
         for (int k = 0; k < r.losses.n; k++)
             lost += r.losses.p[k].lost_steps;
@@ -282,7 +275,7 @@ MR_TEST(simtrain_progress_falls_to_the_restored_checkpoint)
 {
     mr_simtrain_crash crash = {MR_SIMTRAIN_PS, 1, 3.05, false};
     mr_simtrain_job j = job_with(&crash, 1);
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     int n_falls = 0, n_level = 0;
     MR_CHECK_NEAR(r.progress.p[0].at_s, 0, 0);
     for (int i = 1; i < r.progress.n; i++) {
@@ -305,7 +298,7 @@ MR_TEST(simtrain_progress_has_few_points_whatever_crashes)
     j.steps = 3000;
     j.worker_mtbf_s = 5;
     j.ps_mtbf_s = 40;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK(r.losses.n > 400);
     MR_CHECK(r.progress.n > 200 && r.progress.n <= 800);
     mr_simtrain_result_deinit(&r);
@@ -317,22 +310,19 @@ MR_TEST(simtrain_a_further_checkpoint_saves_steps)
     mr_simtrain_crash crash = {MR_SIMTRAIN_PS, 1, 3.05, false};
     mr_simtrain_job j = job_with(&crash, 1);
     const double at_s[] = {2.95, 2.9};
-    mr_str text = {0};
     j.checkpoint_s = 0;
     j.checkpoints = at_s;
     j.n_checkpoints = 2;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_INT(r.n_checkpoints, 1);
     MR_CHECK_NEAR(r.losses.p[0].checkpoint_at_s, 3.0, 1e-9);
     MR_CHECK_NEAR(r.losses.p[0].saved_steps, 24, 0);
     MR_CHECK_NEAR(r.losses.p[0].lost_steps, 1, 0);
-    mr_simtrain_print(&j, &r, &text);
-    MR_CHECK(strstr(mr_str_z(&text), "checkpoints  1, at given times"));
-    mr_str_deinit(&text);
+    mr_simtrain_must_print(&j, &r, "checkpoints  1, at given times");
     mr_simtrain_result_deinit(&r);
     j.save_blocks = true;
     j.n_crashes = 0;
-    r = run(&j);
+    r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.ideal_s, 100 * 0.120, 1e-9);
     MR_CHECK_NEAR(r.total_s, 24 * 0.120 + 0.120 + 75 * 0.120, 1e-9); /* the step that runs at 2.9 s ends at 3 s */
     mr_simtrain_result_deinit(&r);

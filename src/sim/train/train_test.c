@@ -1,5 +1,5 @@
 /* sim/train/train_test.c -- facts about simulated training that hold whatever the numbers are. */
-#include "sim/train/train.h"
+#include "sim/train/job_fixture.h"
 
 #include <stdlib.h>
 
@@ -22,19 +22,12 @@ static mr_simtrain_job small_job(mr_simtrain_chunk chunks[4])
     return j;
 }
 
-static mr_simtrain_result run(const mr_simtrain_job *j)
-{
-    mr_simtrain_result r;
-    MR_CHECK_OK(mr_simtrain_run(j, &r));
-    return r;
-}
-
 MR_TEST(simtrain_one_worker_without_costs_takes_its_compute)
 {
     mr_simtrain_chunk c[4];
     mr_simtrain_job j = small_job(c);
     j.n_workers = 1;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.total_s, 50 * 0.120, 1e-9);
     MR_CHECK_NEAR(r.step.median, 0.120, 1e-9);
     MR_CHECK_NEAR(r.examples_per_s, 10 / 0.120, 1e-6);
@@ -49,7 +42,7 @@ MR_TEST(simtrain_steps_per_second_are_updates_or_steps_of_all_workers)
     mr_simtrain_job j = small_job(c);
     for (int mode = MR_SIMTRAIN_ASYNC; mode <= MR_SIMTRAIN_SYNC; mode++) {
         j.mode = mode;
-        mr_simtrain_result r = run(&j);
+        mr_simtrain_result r = mr_simtrain_must_run(&j);
         MR_CHECK_NEAR(r.steps_per_s, (mode == MR_SIMTRAIN_SYNC ? 1 : 4) / 0.120, 1e-6);
         MR_CHECK(r.progress.n >= 50 && r.progress.n <= 202);
         MR_CHECK_NEAR(r.progress.p[r.progress.n - 1].steps, 50, 1e-9);
@@ -66,7 +59,7 @@ MR_TEST(simtrain_a_step_is_its_first_fetch_its_compute_and_its_last_push)
     j.latency_s = 0.001;
     j.ps_bytes_per_s = 1e9; /* 1 ms a message */
     j.step_s = 0.002;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.step.median, 0.002 + 0.003 + 0.120 + 0.003, 1e-9);
     mr_simtrain_result_deinit(&r);
 }
@@ -79,7 +72,7 @@ MR_TEST(simtrain_applies_steps_times_workers_gradients_in_every_mode)
     j.delay_bound = 2;
     for (int mode = MR_SIMTRAIN_ASYNC; mode <= MR_SIMTRAIN_BOUNDED; mode++) {
         j.mode = mode;
-        mr_simtrain_result r = run(&j);
+        mr_simtrain_result r = mr_simtrain_must_run(&j);
         MR_CHECK_INT(r.applied, 50 * 4);
         MR_CHECK_INT(r.dropped, 0);
         mr_simtrain_result_deinit(&r);
@@ -94,7 +87,7 @@ MR_TEST(simtrain_sync_takes_as_long_as_the_slowest)
     j.mode = MR_SIMTRAIN_SYNC;
     j.slow = &slow;
     j.n_slow = 1;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.step.median, 3 * 0.120, 1e-9);
     MR_CHECK_NEAR(r.workers[2].wait_s, 0, 1e-9);
     MR_CHECK_NEAR(r.workers[0].wait_s / r.total_s, 2.0 / 3, 0.02);
@@ -108,7 +101,7 @@ MR_TEST(simtrain_async_lets_the_fast_go_on)
     mr_simtrain_slow slow = {2, 3};
     j.slow = &slow;
     j.n_slow = 1;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.examples_per_s, (3 + 1 / 3.0) * 10 / 0.120, 5);
     MR_CHECK(r.max_lead > 10);
     mr_simtrain_result_deinit(&r);
@@ -125,7 +118,7 @@ MR_TEST(simtrain_a_worker_is_slow_for_some_time)
     j.n_workers = 1;
     j.slow = slow;
     j.n_slow = 2;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.total_s, 0.6 + 2 * 0.24 + 16 * 0.12 + 27 * 0.36, 1e-6);
     mr_simtrain_result_deinit(&r);
 }
@@ -141,17 +134,17 @@ MR_TEST(simtrain_a_slow_server_takes_longer_for_its_messages)
     j.ps_message_s = 0.001;
     for (int i = 0; i < 4; i++)
         c[i].forward_s = c[i].backward_s = 0;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.step.median, 0.004, 1e-9);
     mr_simtrain_result_deinit(&r);
     j.slow = &slow;
     j.n_slow = 1;
-    r = run(&j);
+    r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.step.median, 2 * 0.006, 1e-9);
     MR_CHECK_NEAR(r.ps_busiest, 1, 1e-6);
     mr_simtrain_result_deinit(&r);
     slow.at_s = 10 * 0.004;
-    r = run(&j);
+    r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.total_s, 10 * 0.004 + 40 * 0.012, 1e-9);
     mr_simtrain_result_deinit(&r);
 }
@@ -163,7 +156,7 @@ MR_TEST(simtrain_the_barrier_costs_a_token_for_each_worker)
     j.mode = MR_SIMTRAIN_SYNC;
     j.token_s = 0.001;
     j.latency_s = 0.0005;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     /* a word and a token, a fetch and a push: 2 + 2 + 2 messages */
     MR_CHECK_NEAR(r.step.median, 0.120 + 4 * 0.001 + 6 * 0.0005, 1e-9);
     mr_simtrain_result_deinit(&r);
@@ -178,7 +171,7 @@ MR_TEST(simtrain_backups_drop_exactly_the_last)
     j.n_workers = 3;
     j.backup = 2;
     j.tail_s = 0.004;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_INT(r.applied, 50 * 3);
     MR_CHECK_INT(r.n_workers, 5);
     MR_CHECK(r.dropped >= 2 * 49 && r.dropped <= 2 * 50); /* those of the last step may be in flight */
@@ -194,7 +187,7 @@ MR_TEST(simtrain_a_backup_hides_a_slow_worker)
     j.backup = 1;
     j.slow = &slow;
     j.n_slow = 1;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.step.median, 0.120, 1e-9);
     mr_simtrain_result_deinit(&r);
 }
@@ -213,7 +206,7 @@ static mr_simtrain_result run_adaptive(double factor, double tail_s, int steps)
     j.tail_s = tail_s;
     j.slow = &slow;
     j.n_slow = 1;
-    return run(&j);
+    return mr_simtrain_must_run(&j);
 }
 
 MR_TEST(backups_adaptive_hide_a_straggler_in_virtual_time)
@@ -240,7 +233,7 @@ MR_TEST(simtrain_a_bound_on_the_delay_holds)
     j.slow = &slow;
     j.n_slow = 1;
     for (j.delay_bound = 0; j.delay_bound <= 5; j.delay_bound++) {
-        mr_simtrain_result r = run(&j);
+        mr_simtrain_result r = mr_simtrain_must_run(&j);
         MR_CHECK_INT(r.max_lead, j.delay_bound);
         mr_simtrain_result_deinit(&r);
     }
@@ -257,15 +250,15 @@ MR_TEST(delay_adaptive_in_virtual_time)
     j.steps = 1500;
     j.tail_s = 0.5;
     j.tail_share = 0.1;
-    mr_simtrain_result in_step = run(&j);
+    mr_simtrain_result in_step = mr_simtrain_must_run(&j);
     j.adaptive = true;
-    mr_simtrain_result adaptive = run(&j);
+    mr_simtrain_result adaptive = mr_simtrain_must_run(&j);
     MR_CHECK(adaptive.total_s < 0.8 * in_step.total_s);
     MR_CHECK(adaptive.max_lead >= 2 && adaptive.max_lead <= 16);
     j.tail_s = 0;
     j.slow = &slow;
     j.n_slow = 1;
-    mr_simtrain_result beside = run(&j);
+    mr_simtrain_result beside = mr_simtrain_must_run(&j);
     MR_CHECK(beside.max_lead <= 2);
     mr_simtrain_result_deinit(&in_step);
     mr_simtrain_result_deinit(&adaptive);
@@ -280,7 +273,7 @@ MR_TEST(simtrain_without_delay_bounded_is_in_step)
     j.mode = MR_SIMTRAIN_BOUNDED;
     j.slow = &slow;
     j.n_slow = 1;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.step.median, 0.240, 1e-9);
     for (int i = 0; i < 4; i++)
         MR_CHECK_INT(r.workers[i].steps, 50);
@@ -295,12 +288,12 @@ MR_TEST(simtrain_a_parameter_server_is_the_limit)
     j.n_workers = 20;
     j.ps_bytes_per_s = 100e6;
     j.warmup = 10;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.examples_per_s, 10 / 0.040, 0.02 * 10 / 0.040);
     MR_CHECK(r.ps_busiest > 0.98 && r.ps_busiest <= 1 + 1e-9);
     mr_simtrain_result_deinit(&r);
     j.duplex = true;
-    r = run(&j);
+    r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.examples_per_s, 10 / 0.020, 0.03 * 10 / 0.020);
     mr_simtrain_result_deinit(&r);
 }
@@ -318,7 +311,7 @@ MR_TEST(simtrain_waits_at_half_load_are_those_of_a_queue)
     j.tail_s = 0.8;         /* the rest is chance */
     j.steps = 200;
     j.warmup = 20;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     double wait_s = r.step.mean - 0.8 - 0.002;
     MR_CHECK_NEAR(r.ps_busiest, 0.5, 0.02);
     /* the push follows its fetch at once and queues behind messages that arrived in between: between one and three
@@ -336,7 +329,7 @@ MR_TEST(simtrain_a_chunk_over_all_servers_is_as_fast_as_all_of_them)
     j.n_chunks = 1;
     j.n_ps = 8;
     j.ps_bytes_per_s = 1e8;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.step.median, 0.1 + 2 * 0.010, 1e-9);
     mr_simtrain_result_deinit(&r);
 }
@@ -349,12 +342,12 @@ MR_TEST(simtrain_workers_of_one_core_share_it)
     mr_simtrain_job j = small_job(c);
     j.n_hosts = 1;
     j.cores = 2;
-    mr_simtrain_result r = run(&j); /* four workers, two cores */
+    mr_simtrain_result r = mr_simtrain_must_run(&j); /* four workers, two cores */
     MR_CHECK_NEAR(r.examples_per_s, 2 * 10 / 0.120, 1e-3);
     MR_CHECK_NEAR(r.core_busy, 1, 1e-6);
     mr_simtrain_result_deinit(&r);
     j.n_workers = 2;
-    r = run(&j);
+    r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.examples_per_s, 2 * 10 / 0.120, 1e-3);
     mr_simtrain_result_deinit(&r);
 }
@@ -367,7 +360,7 @@ MR_TEST(simtrain_a_servers_messages_are_work_for_the_shared_cores)
     j.cores = 1;
     j.n_workers = 1;
     j.ps_bytes_per_s = 200e6; /* 5 ms a message, 8 of them a step */
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     /* nothing overlaps on one core: 120 ms of compute and 40 ms of messages */
     MR_CHECK_NEAR(r.step.median, 0.160, 1e-6);
     mr_simtrain_result_deinit(&r);
@@ -381,12 +374,12 @@ MR_TEST(simtrain_the_same_seed_gives_the_same_result)
     mr_simtrain_job j = small_job(c);
     j.tail_s = 0.03, j.rpc_s = j.rpc_tail_s = 0.002, j.ps_bytes_per_s = 1e8, j.ps_jitter = 1, j.spread = 0.1;
     j.worker_mtbf_s = 20, j.ps_mtbf_s = 50, j.checkpoint_s = 1, j.save_s = 0.1;
-    mr_simtrain_result a = run(&j), b = run(&j);
+    mr_simtrain_result a = mr_simtrain_must_run(&j), b = mr_simtrain_must_run(&j);
     MR_CHECK(a.total_s == b.total_s && a.step.p99 == b.step.p99 && a.events == b.events && a.losses.n == b.losses.n);
     MR_CHECK(memcmp(a.workers, b.workers, sizeof *a.workers * 4) == 0);
     mr_simtrain_result_deinit(&b);
     j.seed = 2;
-    b = run(&j);
+    b = mr_simtrain_must_run(&j);
     MR_CHECK(a.total_s != b.total_s);
     mr_simtrain_result_deinit(&a);
     mr_simtrain_result_deinit(&b);
@@ -403,7 +396,7 @@ MR_TEST(simtrain_the_last_of_n_calls_takes_the_harmonic_sum)
     j.rpc_s = 0.001;
     j.rpc_tail_s = 0.001;
     j.steps = 20000;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     double h = 0;
     for (int i = 1; i <= 16; i++)
         h += 1.0 / i;
@@ -418,7 +411,7 @@ MR_TEST(simtrain_staleness_of_equal_workers_is_that_of_the_others)
     j.n_workers = 16;
     j.tail_s = 0.02;
     j.warmup = 5;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.staleness.mean, 15, 0.5);
     mr_simtrain_result_deinit(&r);
 }
@@ -434,7 +427,7 @@ MR_TEST(simtrain_spans_of_a_worker_fill_its_step)
     j.ps_bytes_per_s = 1e9;
     j.step_s = 0.002;
     j.span_steps = 1;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     double sum_s = 0, served_s = 0;
     for (int i = 0; i < r.spans.n; i++) {
         const mr_simtrain_span *s = &r.spans.p[i];
@@ -453,7 +446,7 @@ MR_TEST(simtrain_prints_what_it_found)
     mr_simtrain_crash crash = {MR_SIMTRAIN_PS, 1, 3, true};
     mr_str out = {0};
     j.crashes = &crash, j.n_crashes = 1, j.checkpoint_s = 1, j.save_s = 0.1;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     mr_simtrain_print(&j, &r, &out);
     MR_CHECK(strstr(out.p, "4 workers, 2 parameter servers, async"));
     MR_CHECK(strstr(out.p, "ps 1 at 3.000 s with its host"));
@@ -546,7 +539,7 @@ MR_TEST(simtrain_runs_without_chunks)
     mr_simtrain_job j;
     mr_simtrain_job_init(&j);
     j.step_s = 0.5;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_NEAR(r.total_s, 50, 1e-9);
     mr_simtrain_result_deinit(&r);
 }
@@ -562,7 +555,7 @@ MR_TEST(simtrain_a_thousand_workers_are_simulated_in_seconds)
     j.ps_bytes_per_s = 1e10;
     j.tail_s = 0.01;
     j.steps = 30;
-    mr_simtrain_result r = run(&j);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
     MR_CHECK_INT(r.applied, 30 * 1000);
     MR_CHECK(r.events < 1500000);
     mr_simtrain_result_deinit(&r);
