@@ -22,6 +22,25 @@ test("stories_open_in_order", async (t) => {
   }
 });
 
+test("stories_chosen_before_the_server_answers_stay", async (t) => {
+  await t.open();
+  await t.sent();
+  let answer;
+  const held = new Promise((done) => (answer = done));
+  await t.page.route("**/api/start", async (route) => {
+    await held;
+    await route.continue();
+  });
+  await t.page.goto(t.board.url);
+  await t.at("story-2").click();
+  await t.sent((p) => p.devices?.length === 2, "story 2");
+  answer();
+  await until(async () => (await t.page.locator("[data-test=model] option").count()) > 1, "the networks are listed");
+  await t.storyIsOpen(2);
+  await t.sent((p) => p.devices?.length === 2, "story 2 stays");
+  await t.compare();
+});
+
 test("stories_have_variants", async (t) => {
   await t.open();
   await t.at("story-6").click();

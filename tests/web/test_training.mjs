@@ -252,6 +252,15 @@ test("training_first_steps_of_a_large_cluster", async (t) => {
   check((await t.at("training-first").count()) === 1, "the first steps are drawn");
   const worker = training.spans.filter((s) => s.task === "worker:0" && s.doing === "push");
   same(worker.map((s) => s.step), [0, 1, 2], "steps of worker 0");
+
+  // All others wait for the one that is killed, but it is among those that are drawn.
+  await t.at("pick-worker-100").click();
+  await t.at("kill-worker-100").click();
+  await t.sent((p) => p.cluster?.crashes?.length === 1, "worker 100 is killed");
+  await t.compare();
+  const names = await t.page.locator("[data-test=training-whole]").textContent();
+  check(names.includes("worker 100"), `the lanes of the whole training are ${names}`);
+  check((await t.at("whole-left-out").innerText()).includes("24 of"), "the note says how many are drawn");
 });
 
 test("training_many_workers_are_drawn_small", async (t) => {

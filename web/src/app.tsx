@@ -32,7 +32,11 @@ async function start(): Promise<void> {
     // The stories may still work, and the message says what is wrong.
     notice.value = messageOf(e);
   }
-  if (!(await openAddress())) {
+  // Who chose a story before the server had answered keeps it.
+  const isChosen = () => plan.value.graph !== undefined;
+  if (isChosen()) {
+    if (error.value) void change(() => undefined);
+  } else if (!(await openAddress()) && !isChosen()) {
     // Files that were dropped onto another page are in the list too; only the command line asks to open one.
     const given = files.value.find((f) => f.id.startsWith("f"));
     if (given && !notice.value) void openFile(given);

@@ -60,6 +60,13 @@ const eventLanes = computed(() => {
 
 const MOST_EVENT_LANES = 24;
 
+// Not more than that, in their order; those that only wait for others are left out first.
+function fewLanes(all: Lane[]): Lane[] {
+  const own = all.filter((l) => l.slow?.length || l.bars.some((b) => b.kind !== "wait"));
+  const few = new Set([...new Set([...own, ...all])].slice(0, MOST_EVENT_LANES));
+  return all.filter((l) => few.has(l));
+}
+
 const presentKinds = (list: Lane[]) => new Set(list.flatMap((l) => l.bars.map((b) => b.kind)));
 
 export function FirstSteps() {
@@ -111,7 +118,7 @@ export function WholeTraining() {
   const t = training.value;
   if (!t) return null;
   const all = eventLanes.value;
-  const list = all.slice(0, MOST_EVENT_LANES);
+  const list = fewLanes(all);
   const kinds: Kind[] = (["wait", "save", "restore", "down", "cut"] as Kind[]).filter((k) => presentKinds(list).has(k));
   const slowShown = list.some((l) => l.slow?.length);
   return (
