@@ -20,7 +20,7 @@ static inline bool mr_cancel_flag_is_set(const mr_cancel_flag *f)
 
 static inline mr_status *mr_cancel_flag_check(const mr_cancel_flag *f)
 {
-    return mr_cancel_flag_is_set(f) ? mr_error(MR_CANCELLED, "the simulation was cancelled") : NULL;
+    return mr_cancel_flag_is_set(f) ? mr_error(MR_CANCELLED, "the computation was cancelled") : NULL;
 }
 
 #endif
