@@ -138,10 +138,17 @@ static double count_elements(const mr_pshape *s, int unknown)
     return s->rank < 0 ? unknown : n;
 }
 
+/* Handles count 8 bytes each, also where the pointers behind them are shorter (WebAssembly): a simulated device does not
+ * depend on the machine that simulates it. */
+static double element_bytes(mr_dtype type)
+{
+    return type == MR_RESOURCE || type == MR_VARIANT ? 8 : (double)mr_dtype_size(type);
+}
+
 /* A reference counts as one word: the tensor behind it is not copied. */
 static double out_bytes(int type, const mr_pshape *shape, int unknown)
 {
-    return mr_dtype_is_ref(type) ? 8 : count_elements(shape, unknown) * (double)mr_dtype_size((mr_dtype)type);
+    return mr_dtype_is_ref(type) ? 8 : count_elements(shape, unknown) * element_bytes((mr_dtype)type);
 }
 
 double mr_effort_out_bytes(mr_out o, int unknown) { return out_bytes(mr_out_type(o), mr_out_shape(o), unknown); }
@@ -153,7 +160,7 @@ static double traffic_bytes(const sizes *s)
     for (int i = 0; i < s->n->n_in; i++)
         if (has_in(s, i))
             sum += count_elements(in_shape(s, i), s->unknown) *
-                   (double)mr_dtype_size(mr_dtype_base(mr_out_type(s->n->in[i])));
+                   element_bytes(mr_dtype_base(mr_out_type(s->n->in[i])));
     for (int i = 0; i < s->n->n_out; i++)
         sum += out_bytes(s->n->out_types[i], out_shape(s, i), s->unknown);
     return sum;

@@ -51,6 +51,29 @@ static double flops(const mr_sim_step *s, const char *op, int *n)
     return sum;
 }
 
+/* Of z = x y, Mul is dz y and Mul_1 is x dz, as in TensorFlow, whichever compiler built this. */
+MR_TEST(sim_model_gradients_of_products_are_named_from_the_left)
+{
+    int n = 0;
+    mr_sim_step *s = simulate("{\"graph\": {\"model\": \"lstm\", \"time\": 2}}");
+    for (int i = 0; i < s->def.g->nodes.n; i++) {
+        const mr_node *left = s->def.g->nodes.p[i], *right;
+        const char *end_of_name = strstr(left->name, "_grad/Mul");
+        if (!end_of_name || strcmp(end_of_name, "_grad/Mul") != 0 || !strstr(left->name, "/Mul"))
+            continue;
+        char *name = mr_printf("%s_1", left->name);
+        right = mr_graph_find(s->def.g, mr_sv_of(name));
+        mr_free(name);
+        if (!right || !mr_node_is(left, "Mul") || !mr_node_is(right, "Mul"))
+            continue;
+        MR_CHECK(mr_out_eq(left->in[0], right->in[1]));
+        MR_CHECK(left->id < right->id);
+        n++;
+    }
+    MR_CHECK(n > 0);
+    end(s);
+}
+
 MR_TEST(sim_model_mlp_does_the_work_of_its_products)
 {
     int n;

@@ -9,8 +9,8 @@ static void atan2_backward(mr_grad *g)
     mr_out y = mr_xi(g, 0), x = mr_xi(g, 1);
     mr_out square = mr_emit(g->s, "AddV2", mr_emit(g->s, "Square", x), mr_emit(g->s, "Square", y));
     mr_out share = mr_emit(g->s, "RealDiv", mr_dyi(g, 0), square);
-    mr_dx_broadcast(g, mr_emit(g->s, "Mul", x, share),
-                    mr_emit(g->s, "Mul", mr_emit(g->s, "Neg", y), share));
+    mr_out dx = mr_emit(g->s, "Mul", x, share);
+    mr_dx_broadcast(g, dx, mr_emit(g->s, "Mul", mr_emit(g->s, "Neg", y), share));
 }
 
 MR_OP(Atan2,

@@ -59,8 +59,8 @@ static void complex_backward(mr_grad *g)
 {
     mr_dtype part = mr_dtype_base(mr_out_type(mr_xi(g, 0)));
     mr_out dz = mr_dyi(g, 0);
-    mr_dx_broadcast(g, mr_emit_with(g->s, "Real", MR_ATTRS({"Tout", mr_a_type(part)}), dz),
-                    mr_emit_with(g->s, "Imag", MR_ATTRS({"Tout", mr_a_type(part)}), dz));
+    mr_out dx = mr_emit_with(g->s, "Real", MR_ATTRS({"Tout", mr_a_type(part)}), dz);
+    mr_dx_broadcast(g, dx, mr_emit_with(g->s, "Imag", MR_ATTRS({"Tout", mr_a_type(part)}), dz));
 }
 
 static mr_out make_complex(mr_grad *g, mr_out re, mr_out im)

@@ -19,7 +19,8 @@ static void divide_backward(mr_grad *g, const char *op)
 {
     mr_out x = mr_conj(g, mr_xi(g, 0)), y = mr_conj(g, mr_xi(g, 1)), dz = mr_dyi(g, 0);
     mr_out slope = mr_emit(g->s, op, mr_emit(g->s, op, mr_emit(g->s, "Neg", x), y), y);
-    mr_dx_broadcast(g, mr_emit(g->s, op, dz, y), mr_emit(g->s, "Mul", dz, slope));
+    mr_out dx = mr_emit(g->s, op, dz, y);
+    mr_dx_broadcast(g, dx, mr_emit(g->s, "Mul", dz, slope));
 }
 
 static void div_backward(mr_grad *g) { divide_backward(g, "Div"); }
@@ -39,15 +40,16 @@ static void xdivy_backward(mr_grad *g)
     mr_out x = mr_conj(g, mr_xi(g, 0)), y = mr_conj(g, mr_xi(g, 1)), dz = mr_dyi(g, 0);
     mr_out by_x = mr_emit(g->s, "Xdivy", not_zero(g, x), y);
     mr_out by_y = mr_emit(g->s, "Xdivy", mr_emit(g->s, "Neg", x), mr_emit(g->s, "Square", y));
-    mr_dx_broadcast(g, mr_emit(g->s, "Mul", dz, by_x), mr_emit(g->s, "Mul", dz, by_y));
+    mr_out dx = mr_emit(g->s, "Mul", dz, by_x);
+    mr_dx_broadcast(g, dx, mr_emit(g->s, "Mul", dz, by_y));
 }
 
 static void xlogy_backward(mr_grad *g)
 {
     mr_out x = mr_conj(g, mr_xi(g, 0)), y = mr_conj(g, mr_xi(g, 1)), dz = mr_dyi(g, 0);
     mr_out by_x = mr_emit(g->s, "Xlogy", not_zero(g, x), y);
-    mr_dx_broadcast(g, mr_emit(g->s, "Mul", dz, by_x),
-                    mr_emit(g->s, "Mul", dz, mr_emit(g->s, "Xdivy", x, y)));
+    mr_out dx = mr_emit(g->s, "Mul", dz, by_x);
+    mr_dx_broadcast(g, dx, mr_emit(g->s, "Mul", dz, mr_emit(g->s, "Xdivy", x, y)));
 }
 
 MR_OP(Div,

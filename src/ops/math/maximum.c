@@ -9,8 +9,8 @@ static void choice_backward(mr_grad *g, const char *test)
 {
     mr_out dz = mr_dyi(g, 0), zero = mr_zeros_like(g, dz);
     mr_out mask = mr_emit(g->s, test, mr_xi(g, 0), mr_xi(g, 1));
-    mr_dx_broadcast(g, mr_emit(g->s, "Select", mask, dz, zero),
-                    mr_emit(g->s, "Select", mask, zero, dz));
+    mr_out dx = mr_emit(g->s, "Select", mask, dz, zero);
+    mr_dx_broadcast(g, dx, mr_emit(g->s, "Select", mask, zero, dz));
 }
 
 static void maximum_backward(mr_grad *g) { choice_backward(g, "GreaterEqual"); }

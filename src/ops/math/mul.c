@@ -12,19 +12,21 @@ MR_BINARY(squared_difference, MR_FLOATS, (x - y) * (x - y))
 MR_BINARY(squared_difference, MR_COMPLEXES, (x - y) * conj(x - y))
 MR_BINARY(squared_difference, MR_INDEXES, ((uint64_t)x - (uint64_t)y) * ((uint64_t)x - (uint64_t)y))
 
+/* The two gradients are emitted one after the other, not as arguments of one call: C leaves the order of those to the
+ * compiler, and names of nodes, and with them the choice between equal placements, would depend on it. */
 static void mul_backward(mr_grad *g)
 {
     mr_out dz = mr_dyi(g, 0);
-    mr_dx_broadcast(g, mr_emit(g->s, "Mul", dz, mr_conj(g, mr_xi(g, 1))),
-                    mr_emit(g->s, "Mul", mr_conj(g, mr_xi(g, 0)), dz));
+    mr_out dx = mr_emit(g->s, "Mul", dz, mr_conj(g, mr_xi(g, 1)));
+    mr_dx_broadcast(g, dx, mr_emit(g->s, "Mul", mr_conj(g, mr_xi(g, 0)), dz));
 }
 
 /* Where y is 0 the product is 0 whatever x is, and so is its gradient by x. */
 static void mul_no_nan_backward(mr_grad *g)
 {
     mr_out dz = mr_dyi(g, 0);
-    mr_dx_broadcast(g, mr_emit(g->s, "MulNoNan", dz, mr_conj(g, mr_xi(g, 1))),
-                    mr_emit(g->s, "MulNoNan", mr_conj(g, mr_xi(g, 0)), dz));
+    mr_out dx = mr_emit(g->s, "MulNoNan", dz, mr_conj(g, mr_xi(g, 1)));
+    mr_dx_broadcast(g, dx, mr_emit(g->s, "MulNoNan", mr_conj(g, mr_xi(g, 0)), dz));
 }
 
 static void square_backward(mr_grad *g)

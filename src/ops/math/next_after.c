@@ -36,7 +36,8 @@ static void xlog1py_backward(mr_grad *g)
     mr_out by_x = mr_emit(g->s, "Xlog1py", mask, y);
     mr_out by_y =
         mr_emit(g->s, "Xdivy", x, mr_emit(g->s, "AddV2", y, mr_scalar_like(g, 1, y)));
-    mr_dx_broadcast(g, mr_emit(g->s, "Mul", dz, by_x), mr_emit(g->s, "Mul", dz, by_y));
+    mr_out dx = mr_emit(g->s, "Mul", dz, by_x);
+    mr_dx_broadcast(g, dx, mr_emit(g->s, "Mul", dz, by_y));
 }
 
 MR_OP(NextAfter,

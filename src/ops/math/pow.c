@@ -59,7 +59,8 @@ static void pow_backward(mr_grad *g)
     mr_out less = mr_emit(g->s, "Sub", y, mr_scalar_like(g, 1, y));
     mr_out by_x = mr_emit(g->s, "Mul", y, mr_emit(g->s, "Pow", x, less));
     mr_out by_y = mr_emit(g->s, "Mul", z, safe_log(g, x));
-    mr_dx_broadcast(g, mr_emit(g->s, "MulNoNan", by_x, dz), mr_emit(g->s, "MulNoNan", by_y, dz));
+    mr_out dx = mr_emit(g->s, "MulNoNan", by_x, dz);
+    mr_dx_broadcast(g, dx, mr_emit(g->s, "MulNoNan", by_y, dz));
 }
 
 MR_OP(Pow,

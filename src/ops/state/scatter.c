@@ -91,7 +91,8 @@ static void rows_backward(mr_grad *g)
     mr_out shape = mr_emit(g->s, "VariableShape", mr_x(g, "resource"));
     mr_out size = mr_emit(g->s, "ExpandDims", mr_emit(g->s, "Size", indices), mr_const_i32(g->s, 0));
     mr_out rows = mr_emit(g->s, "ConcatV2", size, part_of(g, shape, 1, -1), mr_const_i32(g->s, 0));
-    mr_dxi_sparse(g, 0, mr_emit(g->s, "Reshape", dy, rows), mr_emit(g->s, "Reshape", indices, size), shape);
+    mr_out values = mr_emit(g->s, "Reshape", dy, rows);
+    mr_dxi_sparse(g, 0, values, mr_emit(g->s, "Reshape", indices, size), shape);
 }
 
 /* Each batch has separate rows: the rows of all batches are numbered together, and the gradients of each row are
