@@ -43,7 +43,7 @@ mr_status *mr_tensor_measure(mr_dtype dtype, int rank, const int64_t *dims, int6
         return mr_invalid("a tensor cannot have the type %s (%d)", mr_dtype_name((int)dtype),
                           (int)dtype);
     MR_TRY(mr_shape_elements(rank, dims, n));
-    if (MR_UNLIKELY(!mr_size_mul((size_t)*n, size, bytes)))
+    if (MR_UNLIKELY((int64_t)(size_t)*n != *n || !mr_size_mul((size_t)*n, size, bytes))) /* size_t may have 32 bits */
         return mr_error(
             MR_RESOURCE_EXHAUSTED,
             "OOM when allocating tensor with shape%s and type %s: more than there can be",
@@ -208,6 +208,19 @@ mr_status *mr_tensor_adopt(mr_dtype dtype, int rank, const int64_t *dims, void *
     *out = fill_block(mr_small_alloc(head_bytes(rank)), dtype, rank, dims, n, &b);
     if (!data)
         (*out)->data = (*out)->buf; /* empty, but a pointer all the same */
+    return NULL;
+}
+
+mr_status *mr_tensor_shape_only(mr_dtype dtype, int rank, const int64_t *dims, mr_tensor **out)
+{
+    static char nothing;
+    int64_t n, bytes;
+    MR_TRY(mr_shape_elements(rank, dims, &n));
+    if (!mr_i64_mul(n, (int64_t)mr_dtype_size(dtype), &bytes))
+        return mr_invalid("a tensor of shape %s and type %s is too large", MR_SHAPE_TEXT(rank, dims),
+                          mr_dtype_name((int)dtype));
+    mr_buffer b = {.data = &nothing};
+    *out = fill_block(mr_small_alloc(head_bytes(rank)), dtype, rank, dims, n, &b);
     return NULL;
 }
 

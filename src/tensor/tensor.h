@@ -41,6 +41,8 @@ mr_status *mr_tensor_zeros(mr_allocator *a, mr_dtype dtype, int rank, const int6
 /* The same with a buffer of at least `bytes` (TF_AllocateTensor). */
 mr_status *mr_tensor_new_bytes(mr_allocator *a, mr_dtype dtype, int rank, const int64_t *dims,
                                size_t bytes, mr_tensor **out);
+/* A tensor without data, for ops that read nothing but a shape and a type. The shape may be larger than memory. */
+mr_status *mr_tensor_shape_only(mr_dtype dtype, int rank, const int64_t *dims, mr_tensor **out);
 /* Makes a tensor of memory that belongs to the caller. free(data, bytes, arg) is called once, when
  * the last reference is dropped, or when this call fails; it may be NULL. bytes may exceed what the
  * shape needs. The caller keeps ownership of strings and handles in it. Data that is not aligned

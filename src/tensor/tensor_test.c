@@ -612,3 +612,13 @@ MR_TEST(tensor_summary_of_integers_bools_and_strings)
                  "it\\'s\\n\\001 \xc3\xa9");
     MR_CHECK_STR(summary(new_tensor(MR_VARIANT, 0, NULL), 3), "Variant<type: [empty]>");
 }
+
+MR_TEST(tensor_with_only_a_shape_may_be_larger_than_memory)
+{
+    mr_tensor *t = NULL;
+    MR_CHECK_OK(mr_tensor_shape_only(MR_FLOAT, 2, DIMS((int64_t)1 << 30, (int64_t)1 << 30), &t));
+    MR_CHECK_INT(t->n, (int64_t)1 << 60);
+    MR_CHECK_INT(t->dims[1], (int64_t)1 << 30);
+    mr_tensor_unref(t);
+    MR_CHECK_ERR(mr_tensor_shape_only(MR_DOUBLE, 1, DIMS((int64_t)1 << 61), &t), MR_INVALID_ARGUMENT, "too large");
+}
