@@ -193,7 +193,7 @@ $(foreach p,$(PLUGINS),$(eval $(call plugin,$(p))))
 PLUGIN_SO := $(foreach p,$(PLUGINS),$($(p).so))
 NET_SO    := $(net.so)
 
-.PHONY: all lib deps-run deps-python deps-test deps-bench deps-bench-models deps-web deps-test-web help clean unit
+.PHONY: all lib deps-run deps-python deps-test deps-bench deps-bench-models deps-web deps-test-web deps-demo-page deps-test-demo-page help clean unit
 all: lib $(CLI) python         ##build build the library, the millrace command and the Python package
 lib: $(SO) $(LIBA) $(PLUGIN_SO) ##build build the library and its plug-ins
 	$(foreach p,$(PLUGINS),$(if $($(p).so),,@echo "  $($(p).lacks)"$(newline)	))@:
@@ -403,7 +403,7 @@ calibrate: $(CALIBRATE)        ##bench fit the training simulator to the ends of
 # built, so that node_modules is below build/ too.
 WEB      := build/web
 WEB_WORK := build/web-work
-WEB_IN   := $(sort $(shell find web -name node_modules -prune -o -type f -print))
+WEB_IN   := $(sort $(shell find web -name node_modules -prune -o -path web/wasm -prune -o -type f -print))
 
 .PHONY: web
 web: deps-web                  ##build build the page of `millrace board` into build/web; the next build of the command embeds it
@@ -433,18 +433,79 @@ demo: web                      ##run build and start `millrace board`, which pri
 	$(q)$(CLI) board $(BOARD_ARGS)
 demo-command: $(CLI) $(board.so)
 
-.PHONY: test-web bench-web
+# The same page as one file, with the simulator in it as WebAssembly; nothing else needs Emscripten. Left out are the
+# folders that need threads, devices or a network, and what web/wasm has in their place.
+DEMO      := build/demo
+DEMO_HTML := $(DEMO)/millrace-board.html
+DEMO_DIRS := $(patsubst %,src/%/,base wire tensor graph run store ops passes exec dist train sim board)
+DEMO_NOT  := $(PLUGIN_DIRS) src/exec/opencl/% src/exec/trace% src/exec/blame% src/sim/ps/% src/sim/measure.c \
+             src/board/listen.c src/board/http_library.c src/ops/dnnl% src/ops/nn/conv_float.c
+DEMO_LIB_C := $(filter-out $(DEMO_NOT),$(filter $(addsuffix %,$(DEMO_DIRS)),$(SOURCES))) src/capi/version.c
+DEMO_C    := $(sort $(wildcard web/wasm/*.c))
+DEMO_LIB_O := $(DEMO_LIB_C:%.c=$(DEMO)/%.o) $(PB_C:$(G)/%.c=$(DEMO)/gen/%.o)
+DEMO_O    := $(DEMO_C:%.c=$(DEMO)/%.o)
+# Debian's Emscripten looks for its JavaScript libraries beside a Node.js that may come from elsewhere.
+EMCC      ?= emcc
+EMAR      ?= emar
+EMSCRIPTEN := NODE_PATH=/usr/share/nodejs$(if $(NODE_PATH),:$(NODE_PATH))
+DEMO_CC   = $(EMSCRIPTEN) $(EMCC) $(MR_CPPFLAGS) -I$(DEMO)/include -DZ_SOLO -include web/wasm/libc.h -std=gnu11 -Oz $(WARN) \
+            -Wno-initializer-overrides -Iweb/wasm -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=off -fno-strict-aliasing
+DEMO_LINK = $(EMSCRIPTEN) $(EMCC) -Oz -sMODULARIZE -sEXPORT_NAME=createSimulator -sENVIRONMENT=worker -sWASM_BIGINT \
+            -sALLOW_MEMORY_GROWTH -sMAXIMUM_MEMORY=2GB -sTOTAL_STACK=8MB -sFORCE_FILESYSTEM -sEXPORTED_RUNTIME_METHODS=ccall
+DEMO_LICENSES = LICENSE $(WEB)/licenses.txt web/wasm/licenses.txt
+
+.PHONY: demo-page demo-page-file
+demo-page: deps-demo-page      ##build write the page of `millrace board` as one file that needs no server, build/demo/millrace-board.html
+	$(q)$(MAKE) --no-print-directory $(WEB)/.stamp
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) demo-page-file
+demo-page-file: $(DEMO_HTML)
+
+# Of the machine's headers only those that declare no machine.
+$(DEMO)/include/.stamp:
+	@mkdir -p $(@D)
+	@ln -sfn $(patsubst %/,%,$(dir $(call find_header,protobuf-c/protobuf-c.h))) $(@D)/protobuf-c
+	@ln -sf $(call find_header,zlib.h) $(call find_header,zconf.h) $(@D)/
+	@touch $@
+$(WEB)/licenses.txt: $(WEB)/.stamp ;
+$(DEMO)/%.o: %.c | $(GEN) $(DEMO)/include/.stamp
+	$(call say,EMCC,$<)
+	@mkdir -p $(@D)
+	$(q)$(DEMO_CC) -MMD -MP -c $< -o $@
+$(DEMO)/gen/%.o: $(G)/%.c | $(GEN) $(DEMO)/include/.stamp
+	@mkdir -p $(@D)
+	$(q)$(DEMO_CC) -w -c $< -o $@
+$(DEMO)/simulator.a: $(DEMO_LIB_O)
+	$(call say,AR,$@)
+	@rm -f $@
+	$(file >$@.objects,$(DEMO_LIB_O))
+	$(q)$(EMSCRIPTEN) $(EMAR) rcs $@ @$@.objects
+$(DEMO)/simulator.js: $(DEMO_O) $(DEMO)/simulator.a
+	$(call say,LINK,$@)
+	$(q)$(DEMO_LINK) -o $@ $^
+$(DEMO_HTML): $(DEMO)/simulator.js web/wasm/worker.js $(DEMO_LICENSES) $(WEB)/.stamp
+	$(call say,WEB,$@)
+	$(q)cd $(WEB_WORK) && $(NODE) page.mjs $(abspath $@) $(abspath $(DEMO)/simulator web/wasm/worker.js $(DEMO_LICENSES))
+
+.PHONY: test-web test-demo-page bench-web
 test-web: deps-test-web        ##test the page of `millrace board` in Chromium, beside `millrace sim --json` (T=part of a name); screens go to build/web-screens
 	$(q)$(MAKE) --no-print-directory $(WEB)/.stamp
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) demo-command
 	$(q)NODE=$(NODE) tests/web/run $(B) $(T)
+	@command -v $(EMCC) >/dev/null || echo "The page in one file was not tested: make test-demo-page installs Emscripten, which is large"
 
 bench-web: deps-test-web       ##bench the page of `millrace board` in Chromium: a graph of 10,000 nodes opens, a scope expands, a slider moves
 	$(q)$(MAKE) --no-print-directory $(WEB)/.stamp
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) demo-command
 	$(q)$(NODE) bench/web/main.mjs $(B)
 
+test-demo-page: deps-test-demo-page ##test that page in Chromium, from file://: no requests, and every answer is that of `millrace sim --json` (T=part of a name)
+	$(q)$(MAKE) --no-print-directory demo-page
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(CLI)
+	$(q)$(NODE) tests/web/demo_page.mjs $(B) $(DEMO_HTML) $(T)
+
 deps-web: ; @tools/deps web
+deps-demo-page: ; @tools/deps demo-page
+deps-test-demo-page: ; @tools/deps test-demo-page
 deps-test-web: ; @tools/deps test-web
 deps-run: ; @tools/deps run
 deps-python: ; @tools/deps python
@@ -763,4 +824,4 @@ help:                          ##docs this list
 	            printf "%s%s\n%s", (i == 1 ? "" : "\n"), pair[2], lines[pair[1]] } }' Makefile
 
 -include $(patsubst %.o,%.d,$(LIB_O) $(PY_O) $(foreach p,$(PLUGINS),$($(p).o)) $(TEST_O) $(CLI_O) $(FUZZ_O) $(SIM_O) \
-    $(B)/tests/sim/calibrate.o)
+    $(B)/tests/sim/calibrate.o $(DEMO_LIB_O) $(DEMO_O))

@@ -56,7 +56,7 @@ static bool reserve_bytes(budget *b, int64_t bytes)
 static void *budget_alloc(mr_allocator *a, size_t bytes)
 {
     budget *b = (budget *)a; /* its first member */
-    if (bytes > INT64_MAX || !reserve_bytes(b, (int64_t)bytes))
+    if ((uint64_t)bytes > INT64_MAX || !reserve_bytes(b, (int64_t)bytes))
         return NULL;
     void *p = b->base->alloc(b->base, bytes);
     if (!p) {

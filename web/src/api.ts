@@ -1,4 +1,5 @@
-// Requests to the server of the board. Every request carries the token of the page's address, if there is one.
+// Requests to the board.
+import { type Answer, send } from "#send";
 import type { BoardFile, Plan, Reason, Result, Start, Sweep } from "./types";
 
 export class ApiError extends Error {
@@ -7,25 +8,19 @@ export class ApiError extends Error {
   }
 }
 
-const token = new URLSearchParams(location.search).get("token");
-
-async function ask<T>(path: string, body?: BodyInit, signal?: AbortSignal): Promise<T> {
-  const headers: Record<string, string> = token ? { "X-Millrace-Token": token } : {};
-  if (body !== undefined)
-    headers["Content-Type"] = typeof body === "string" ? "application/json" : "application/octet-stream";
-  let answer: Response;
+async function ask<T>(path: string, body?: string | Blob, signal?: AbortSignal): Promise<T> {
+  let answer: Answer;
   try {
-    answer = await fetch(path, { method: body === undefined ? "GET" : "POST", body, headers, signal });
+    answer = await send(path, body, signal);
   } catch (e) {
     if ((e as Error).name === "AbortError") throw e;
-    throw new ApiError("The board's server does not answer. Is `millrace board` still running?", "UNAVAILABLE");
+    throw new ApiError((e as Error).message, "UNAVAILABLE");
   }
-  const text = await answer.text();
   let value: { error?: { code: string; message: string } };
   try {
-    value = JSON.parse(text);
+    value = JSON.parse(answer.text);
   } catch {
-    throw new ApiError(`The server answered ${answer.status} without JSON`, "INTERNAL");
+    throw new ApiError(`The board answered ${answer.status} without JSON`, "INTERNAL");
   }
   if (!answer.ok || value.error)
     throw new ApiError(value.error?.message ?? `HTTP ${answer.status}`, value.error?.code ?? "UNKNOWN");
