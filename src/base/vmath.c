@@ -1,8 +1,7 @@
 /* base/vmath.c -- the loops over arrays, and the functions that need double or rare exceptions.
  *
  * sin, cos and pow are computed in blocks: all elements in one vectorised pass that also counts the
- * arguments it is not made for (huge angles, powers of negative numbers, infinities), then those
- * few once more by the C library. */
+ * arguments it is not made for (huge angles, infinities), then those few once more by the C library. */
 #include "base/vmath.h"
 
 #include <stdbool.h>
@@ -121,8 +120,8 @@ MR_INLINE double log2_double(double x)
     return kf + s * p;
 }
 
-/* 2^t as a float, to 2^-34 before it is rounded. */
-MR_INLINE float exp2_double(double t)
+/* 2^t to 2^-34, for a float. */
+MR_INLINE double exp2_double(double t)
 {
     t = t > 200.0 ? 200.0 : t;
     t = t < -200.0 ? -200.0 : t;
@@ -136,20 +135,37 @@ MR_INLINE float exp2_double(double t)
     p = p * r + 0.24022651198757111;
     p = p * r + 0.69314718072871528;
     p = p * r + 0.99999999996162081;
-    return (float)(p * double_of_bits((double_bits(shifted) + 1023) << 52));
+    return p * double_of_bits((double_bits(shifted) + 1023) << 52);
 }
 
-MR_INLINE bool pow_is_plain(float x, float y)
+/* Infinities and NaN: few, and with many rules of their own. */
+MR_INLINE bool pow_is_rare(float x, float y)
 {
-    return x > 0.0f && x <= FLT_MAX && fabsf(y) <= FLT_MAX;
+    return !(fabsf(x) <= FLT_MAX) | !(fabsf(y) <= FLT_MAX);
+}
+
+/* x to the power y for finite numbers: |x|^y, with the sign and the exceptions that y decides. A float of 2^50 or more is
+ * an even integer, as are all from 2^24 on. All in double: lanes of one width vectorise. */
+MR_INLINE float pow_finite(float x, float y)
+{
+    double signed_base = (double)x, power = (double)y, a = fabs(signed_base), b = fabs(power);
+    b = b < 0x1p50 ? b : 0x1p50;
+    double rounded = b + ROUNDER_D, whole = rounded - ROUNDER_D;
+    uint64_t odd = double_bits(rounded) & (whole == b ? 1 : 0);
+    double z = exp2_double(power * log2_double(a));
+    double of_zero = power < 0.0 ? (double)INFINITY : power == 0.0 ? 1.0 : 0.0;
+    double of_negative = whole == b ? z : (double)NAN;
+    z = signed_base < 0.0 ? of_negative : z;
+    z = a == 0.0 ? of_zero : z;
+    return (float)double_of_bits(double_bits(z) ^ (double_bits(signed_base) & odd << 63));
 }
 
 MR_CLONES static int pow_block(int n, const float *x, const float *y, float *z)
 {
     int n_rare = 0;
     for (int i = 0; i < n; i++) {
-        z[i] = exp2_double((double)y[i] * log2_double((double)x[i]));
-        n_rare += !pow_is_plain(x[i], y[i]);
+        z[i] = pow_finite(x[i], y[i]);
+        n_rare += pow_is_rare(x[i], y[i]);
     }
     return n_rare;
 }
@@ -161,8 +177,97 @@ void mr_vpow_f(int64_t n, const float *x, const float *y, float *z)
         int m = (int)MR_MIN(n - at, BLOCK);
         if (pow_block(m, x + at, y + at, out))
             for (int i = 0; i < m; i++)
-                if (!pow_is_plain(x[at + i], y[at + i]))
+                if (pow_is_rare(x[at + i], y[at + i]))
                     out[i] = powf(MR_AS_READ(x[at + i]), MR_AS_READ(y[at + i]));
         memcpy(z + at, out, (size_t)m * sizeof(float));
     }
 }
+
+/* ---- remainders ---- */
+
+/* The quotient is rounded to an integer by the adding of ROUNDER_D, so that the remainder is between -|y| / 2 and |y| / 2
+ * and exact; where its sign is not that of x, |y| is added, which is exact too. Right for quotients below 2^28, whose
+ * product with y fits a double. */
+MR_INLINE float fmod_near(float x, float y)
+{
+    double a = (double)x, b = (double)y, q = a / b + ROUNDER_D - ROUNDER_D, r = a - q * b;
+    double other = r + copysign(b, a);
+    r = (r < 0.0) != (a < 0.0) && r != 0.0 ? other : r;
+    return copysignf((float)r, x);
+}
+
+MR_INLINE bool fmod_is_rare(float x, float y)
+{
+    return !(fabs((double)x / (double)y) < 0x1p28) | !(fabsf(y) <= FLT_MAX);
+}
+
+/* The same for doubles: the product is computed in two parts (Dekker), whose sum is exact for quotients below 2^50 and
+ * numbers far from overflow and underflow. */
+MR_INLINE double fmod_near_d(double x, double y)
+{
+    double q = x / y + ROUNDER_D - ROUNDER_D, p = q * y;
+    double qt = q * 134217729.0, q_high = qt - (qt - q), q_low = q - q_high;
+    double yt = y * 134217729.0, y_high = yt - (yt - y), y_low = y - y_high;
+    double rest = ((q_high * y_high - p) + q_high * y_low + q_low * y_high) + q_low * y_low;
+    double r = (x - p) - rest, other = r + copysign(y, x);
+    r = (r < 0.0) != (x < 0.0) && r != 0.0 ? other : r;
+    return copysign(r, x);
+}
+
+MR_INLINE bool fmod_is_rare_d(double x, double y)
+{
+    return !(fabs(x / y) < 0x1p50) | !(fabs(y) < 0x1p900) | !(fabs(y) > 0x1p-900);
+}
+
+/* FloorMod's remainder from C's: with the sign of y. */
+#define WITH_SIGN_OF(y, m) ((m) != 0 && ((m) < 0) != ((y) < 0) ? (m) + (y) : (m))
+
+/* Defines the loop over arrays: blocks, in which the rare elements are computed once more by `exact`. */
+#define REMAINDERS(name, T, near, is_rare, exact)                                     \
+    MR_CLONES static int name##_block(int n, const T *x, const T *y, T *z)            \
+    {                                                                                 \
+        int n_rare = 0;                                                               \
+        for (int i = 0; i < n; i++) {                                                 \
+            z[i] = near(x[i], y[i]);                                                  \
+            n_rare += is_rare(x[i], y[i]);                                            \
+        }                                                                             \
+        return n_rare;                                                                \
+    }                                                                                 \
+    void name(int64_t n, const T *x, const T *y, T *z)                                \
+    {                                                                                 \
+        T out[BLOCK];                                                                 \
+        for (int64_t at = 0; at < n; at += BLOCK) {                                   \
+            int m = (int)MR_MIN(n - at, BLOCK);                                       \
+            if (name##_block(m, x + at, y + at, out))                                 \
+                for (int i = 0; i < m; i++)                                           \
+                    if (is_rare(x[at + i], y[at + i]))                                \
+                        out[i] = exact(x[at + i], y[at + i]);                         \
+            memcpy(z + at, out, (size_t)m * sizeof(T));                               \
+        }                                                                             \
+    }
+
+MR_INLINE float floor_mod_near(float x, float y)
+{
+    float m = fmod_near(x, y);
+    return WITH_SIGN_OF(y, m);
+}
+MR_INLINE double floor_mod_near_d(double x, double y)
+{
+    double m = fmod_near_d(x, y);
+    return WITH_SIGN_OF(y, m);
+}
+static float floor_mod_exact(float x, float y)
+{
+    float m = fmodf(x, y);
+    return WITH_SIGN_OF(y, m);
+}
+static double floor_mod_exact_d(double x, double y)
+{
+    double m = fmod(x, y);
+    return WITH_SIGN_OF(y, m);
+}
+
+REMAINDERS(mr_vfmod_f, float, fmod_near, fmod_is_rare, fmodf)
+REMAINDERS(mr_vfmod_d, double, fmod_near_d, fmod_is_rare_d, fmod)
+REMAINDERS(mr_vfloor_mod_f, float, floor_mod_near, fmod_is_rare, floor_mod_exact)
+REMAINDERS(mr_vfloor_mod_d, double, floor_mod_near_d, fmod_is_rare_d, floor_mod_exact_d)

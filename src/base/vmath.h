@@ -36,6 +36,11 @@ void mr_verf_f(int64_t n, const float *x, float *y);
 void mr_vsin_f(int64_t n, const float *x, float *y);
 void mr_vcos_f(int64_t n, const float *x, float *y);
 void mr_vpow_f(int64_t n, const float *x, const float *y, float *z); /* x to the power y */
+/* Remainders of x / y, exact: fmod has the sign of x; floor_mod is fmod, plus y where the signs differ. */
+void mr_vfmod_f(int64_t n, const float *x, const float *y, float *z);
+void mr_vfmod_d(int64_t n, const double *x, const double *y, double *z);
+void mr_vfloor_mod_f(int64_t n, const float *x, const float *y, float *z);
+void mr_vfloor_mod_d(int64_t n, const double *x, const double *y, double *z);
 
 /* ---- one element ---- */
 

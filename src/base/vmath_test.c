@@ -140,6 +140,83 @@ MR_TEST(vmath_pow_mixes_rare_and_plain_elements)
         MR_CHECK(error_of(x[i], pow(i % 7 ? i : -i, i % 5)) <= 0.51);
 }
 
+MR_TEST(vmath_pow_of_negative_numbers_has_the_sign_of_c)
+{
+    for (int i = 0; i < 200000; i++) {
+        float x = -(float)(mr_test_random() >> 40) * 0x1p-20f, y = (float)(int)(mr_test_random() % 61) - 30;
+        check_pow(x, i % 5 ? y : y * 0.5f);
+    }
+}
+
+/* ---- remainders ---- */
+
+static float floor_mod_f(float x, float y)
+{
+    float m = fmodf(x, y);
+    return m != 0 && (m < 0) != (y < 0) ? m + y : m;
+}
+
+static double floor_mod_d(double x, double y)
+{
+    double m = fmod(x, y);
+    return m != 0 && (m < 0) != (y < 0) ? m + y : m;
+}
+
+static bool same_bits(double a, double b)
+{
+    return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b));
+}
+
+static void check_remainders(float x, float y)
+{
+    float m, f;
+    mr_vfmod_f(1, &x, &y, &m);
+    mr_vfloor_mod_f(1, &x, &y, &f);
+    if (!same_bits((double)m, (double)fmodf(x, y)) || !same_bits((double)f, (double)floor_mod_f(x, y)))
+        mr_test_fail(__FILE__, __LINE__, "%a mod %a: %a and %a", (double)x, (double)y, (double)m, (double)f);
+}
+
+static void check_remainders_d(double x, double y)
+{
+    double m, f;
+    mr_vfmod_d(1, &x, &y, &m);
+    mr_vfloor_mod_d(1, &x, &y, &f);
+    if (!same_bits(m, fmod(x, y)) || !same_bits(f, floor_mod_d(x, y)))
+        mr_test_fail(__FILE__, __LINE__, "%a mod %a: %a and %a", x, y, m, f);
+}
+
+static double any_double(void)
+{
+    uint64_t bits = mr_test_random();
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+MR_TEST(vmath_remainders_are_exact)
+{
+    static const float special[] = {0, -0.0f, 1, -1, 3, -3, 0.7f, 1e-45f, -1e-45f, FLT_MIN, FLT_MAX, -FLT_MAX,
+                                    0x1p28f, 0x1p27f, 0x1.fffffep27f, INFINITY, -INFINITY, NAN};
+    for (int i = 0; i < MR_COUNT(special); i++)
+        for (int k = 0; k < MR_COUNT(special); k++) {
+            check_remainders(special[i], special[k]);
+            check_remainders_d((double)special[i], (double)special[k]);
+        }
+    check_remainders_d(DBL_MAX, 0x1p-1074);
+    check_remainders_d(0x1p1000, 0x1.8p960);
+    check_remainders_d(-0x1.fffffffffffffp49, 1);
+    for (int i = 0; i < 300000; i++) {
+        float x = mr_float_of_bits((uint32_t)mr_test_random());
+        int scale = (int)(mr_test_random() % 32) - 2;
+        float y = x * (1 + (float)(mr_test_random() >> 41) * 0x1p-23f) * ldexpf(1, -scale);
+        check_remainders(x, i % 2 ? y : -y);
+        check_remainders(x * 3, x); /* a whole quotient, or nearly */
+        double a = any_double(), b = a * (1 + (double)(mr_test_random() >> 12) * 0x1p-52) * ldexp(1, -2 * scale);
+        check_remainders_d(a, i % 2 ? b : -b);
+        check_remainders_d(a * 3, a);
+    }
+}
+
 /* ---- denormal arguments where the thread flushes them ---- */
 
 MR_TEST(vmath_pow_reads_a_denormal_as_0_where_denormals_are_flushed)

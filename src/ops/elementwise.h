@@ -26,6 +26,8 @@
  *
  *     MR_UNARY_ARRAY(fn, f)           the loop of float is f(n, x, y), of base/vmath.h; for
  * MR_FLOAT_FAMILY
+ *     MR_BINARY_ARRAYS(fn, f, d)      those of float and double are f(n, x, y, z) and d(n, x, y, z); for MR_FLOATS
+ *     MR_BINARY_CLONED(fn, TYPES, expr)  compiled for several generations of CPUs for integers too
  */
 #ifndef MR_OPS_ELEMENTWISE_H
 #define MR_OPS_ELEMENTWISE_H
@@ -75,6 +77,11 @@ mr_status *mr_each_run_accel(mr_run *r);
 #define MR_UNARY_ARRAY(fn, f)                                              \
     static void fn##_float_loop(void *const *p, int64_t n) { f(n, p[1], p[0]); } \
     MR_FLOAT_FAMILY(MR_EACH_CONST_ROW, ARRAY, fn)
+#define MR_BINARY_ARRAYS(fn, f, d)                                                              \
+    static void fn##_float_loop(void *const *p, int64_t n) { f(n, p[1], p[2], p[0]); }          \
+    static void fn##_double_loop(void *const *p, int64_t n) { d(n, p[1], p[2], p[0]); }         \
+    MR_FLOATS(MR_EACH_CONST_ROW, ARRAY, fn)
+#define MR_BINARY_CLONED(fn, TYPES, ...) MR_EACH(2, SAME, CLONED, fn, TYPES, __VA_ARGS__)
 #define MR_TEST_UNARY(fn, TYPES, ...) MR_EACH(1, BOOL, FAST, fn, TYPES, __VA_ARGS__)
 #define MR_COMPARE(fn, TYPES, ...) MR_EACH(2, BOOL, FAST, fn, TYPES, __VA_ARGS__)
 
@@ -111,8 +118,10 @@ mr_status *mr_each_run_accel(mr_run *r);
 #define MR_EACH_COST_FAST(S) (0.1f * sizeof(S))
 #define MR_EACH_COST_SLOW(S) 15.0f
 #define MR_EACH_COST_ARRAY(S) 1.5f
+#define MR_EACH_COST_CLONED(S) 1.0f
 #define MR_EACH_CLONES_FAST(E) MR_EACH_CLONES_##E
 #define MR_EACH_CLONES_SLOW(E)
+#define MR_EACH_CLONES_CLONED(E) MR_CLONES
 
 #define MR_EACH_PTRS_1(S) const S *a = p[1];
 #define MR_EACH_PTRS_2(S) MR_EACH_PTRS_1(S) const S *b = p[2];

@@ -40,29 +40,94 @@ mr_status *mr_integer_inverse_run(mr_run *r)
     return mr_each_apply(r, r->kernel->user);
 }
 
-MR_INLINE float floor_mod_f(float x, float y)
+/* ---- integers of up to 32 bits, through floating point ----
+ *
+ * The CPU divides vectors of floating point numbers only. Their quotient, exact to far less than 1 / |y|, is rounded to
+ * an integer in the low bits of its sum with a rounder; the remainder, which is between -|y| / 2 and |y| / 2, is then
+ * moved to the side that the op wants. Everything wraps, so the minimum divided by -1 is itself. */
+
+/* for 16 bits */
+#define NEAREST_FLOAT(x, y) (mr_float_bits((float)(x) / (float)(y) + MR_ROUNDER) - mr_float_bits(MR_ROUNDER))
+
+#define SMALL_UNSIGNED(M, ...) MR_TYPE_UINT8(M, __VA_ARGS__) MR_TYPE_UINT16(M, __VA_ARGS__)
+
+MR_INLINE uint32_t low_bits(double x)
 {
-    float m = fmodf(x, y);
-    return m != 0 && (m < 0) != (y < 0) ? m + y : m;
+    uint64_t u;
+    memcpy(&u, &x, sizeof u);
+    return (uint32_t)u;
 }
-MR_INLINE double floor_mod_d(double x, double y)
+#define NEAREST_DOUBLE(x, y) low_bits((double)(x) / (double)(y) + 6755399441055744.0) /* 1.5 * 2^52 */
+
+/* x - y n for the nearest integer n to x / y. */
+#define REST(nearest, x, y) (int32_t)((uint32_t)(x) - nearest(x, y) * (uint32_t)(y))
+
+#define NARROW_DIV(name, S, nearest)                                                               \
+    MR_INLINE uint32_t floor_div_##name(S x, S y)                                                  \
+    {                                                                                              \
+        int32_t r = REST(nearest, x, y);                                                           \
+        return nearest(x, y) - (r != 0 && (r < 0) != (y < 0));                                     \
+    }                                                                                              \
+    MR_INLINE uint32_t floor_mod_##name(S x, S y)                                                  \
+    {                                                                                              \
+        int32_t r = REST(nearest, x, y);                                                           \
+        return (uint32_t)r + (r != 0 && (r < 0) != (y < 0) ? (uint32_t)y : 0);                     \
+    }                                                                                              \
+    MR_INLINE uint32_t truncate_div_##name(S x, S y)                                               \
+    {                                                                                              \
+        int32_t r = REST(nearest, x, y);                                                           \
+        uint32_t step = (x < 0) == (y < 0) ? 1 : UINT32_MAX;                                       \
+        return nearest(x, y) - (r != 0 && (r < 0) != (x < 0) ? step : 0);                          \
+    }                                                                                              \
+    MR_INLINE uint32_t truncate_mod_##name(S x, S y)                                               \
+    {                                                                                              \
+        int32_t r = REST(nearest, x, y);                                                           \
+        uint32_t step = (x < 0) == (y < 0) ? (uint32_t)y : 0 - (uint32_t)y;                        \
+        return (uint32_t)r + (r != 0 && (r < 0) != (x < 0) ? step : 0);                            \
+    }
+NARROW_DIV(8, int8_t, NEAREST_FLOAT)
+NARROW_DIV(16, int16_t, NEAREST_FLOAT)
+NARROW_DIV(32, int32_t, NEAREST_DOUBLE)
+
+/* Unsigned: the quotient is one less where the remainder is negative. Of 8 and 16 bits they are small int32. */
+MR_INLINE uint32_t div_u16(uint32_t x, uint32_t y)
 {
-    double m = fmod(x, y);
-    return m != 0 && (m < 0) != (y < 0) ? m + y : m;
+    uint32_t q = NEAREST_FLOAT((int32_t)x, (int32_t)y);
+    return q - ((int32_t)(x - q * y) < 0);
+}
+MR_INLINE uint32_t div_u32(uint32_t x, uint32_t y)
+{
+    uint32_t q = NEAREST_DOUBLE(x, y);
+    return q - ((int32_t)(x - q * y) < 0);
 }
 
 MR_BINARY(floor_div, MR_FLOATS, floor(x / y))
-MR_BINARY(floor_div, MR_SIGNED, mr_floor_div(x, y))
-MR_BINARY(floor_div, MR_UNSIGNED, x / y)
-MR_BINARY_SLOW(floor_mod, MR_FLOAT_FAMILY, floor_mod_f(x, y))
-MR_BINARY_SLOW(floor_mod, MR_TYPE_DOUBLE, floor_mod_d(x, y))
-MR_BINARY(floor_mod, MR_SIGNED, mr_floor_mod(x, y))
-MR_BINARY(floor_mod, MR_UNSIGNED, x % y)
-MR_BINARY_SLOW(truncate_mod, MR_FLOATS, fmod(x, y))
-MR_BINARY(truncate_mod, MR_INDEXES, mr_truncate_mod(x, y))
+MR_BINARY_CLONED(floor_div, MR_TYPE_INT8, floor_div_8(x, y))
+MR_BINARY_CLONED(floor_div, MR_TYPE_INT16, floor_div_16(x, y))
+MR_BINARY_CLONED(floor_div, MR_TYPE_INT32, floor_div_32(x, y))
+MR_BINARY(floor_div, MR_TYPE_INT64, mr_floor_div(x, y))
+MR_BINARY_CLONED(floor_div, SMALL_UNSIGNED, div_u16(x, y))
+MR_BINARY_CLONED(floor_div, MR_TYPE_UINT32, div_u32(x, y))
+MR_BINARY(floor_div, MR_TYPE_UINT64, x / y)
+MR_BINARY_ARRAYS(floor_mod, mr_vfloor_mod_f, mr_vfloor_mod_d)
+MR_BINARY_CLONED(floor_mod, MR_TYPE_INT8, floor_mod_8(x, y))
+MR_BINARY_CLONED(floor_mod, MR_TYPE_INT16, floor_mod_16(x, y))
+MR_BINARY_CLONED(floor_mod, MR_TYPE_INT32, floor_mod_32(x, y))
+MR_BINARY(floor_mod, MR_TYPE_INT64, mr_floor_mod(x, y))
+MR_BINARY_CLONED(floor_mod, SMALL_UNSIGNED, x - div_u16(x, y) * y)
+MR_BINARY_CLONED(floor_mod, MR_TYPE_UINT32, x - div_u32(x, y) * y)
+MR_BINARY(floor_mod, MR_TYPE_UINT64, x % y)
+MR_BINARY_ARRAYS(truncate_mod, mr_vfmod_f, mr_vfmod_d)
+MR_BINARY_CLONED(truncate_mod, MR_TYPE_INT32, truncate_mod_32(x, y))
+MR_BINARY(truncate_mod, MR_TYPE_INT64, mr_truncate_mod(x, y))
 MR_BINARY(truncate_div, MR_FLOATS, trunc(x / y))
-MR_BINARY(truncate_div, MR_SIGNED, mr_truncate_div(x, y))
-MR_BINARY(truncate_div, MR_UNSIGNED, x / y)
+MR_BINARY_CLONED(truncate_div, MR_TYPE_INT8, truncate_div_8(x, y))
+MR_BINARY_CLONED(truncate_div, MR_TYPE_INT16, truncate_div_16(x, y))
+MR_BINARY_CLONED(truncate_div, MR_TYPE_INT32, truncate_div_32(x, y))
+MR_BINARY(truncate_div, MR_TYPE_INT64, mr_truncate_div(x, y))
+MR_BINARY_CLONED(truncate_div, SMALL_UNSIGNED, div_u16(x, y))
+MR_BINARY_CLONED(truncate_div, MR_TYPE_UINT32, div_u32(x, y))
+MR_BINARY(truncate_div, MR_TYPE_UINT64, x / y)
 
 /* The derivative by x is 1; by y it is minus the quotient, which is constant around almost every point. */
 static void floor_mod_backward(mr_grad *g)
