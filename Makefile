@@ -262,6 +262,8 @@ $(B)/%.o: %.c | $(GEN)
 
 # Products of floats may multiply and add in one: oneDNN, the other way to make them, does so too.
 $(B)/src/ops/linalg/tiles.o: MR_CFLAGS += -ffp-contract=fast
+# Its sums side by side are chains of scalars: gcc would put each round of them into a vector and take it apart again.
+$(B)/src/ops/math/cumsum.o: MR_CFLAGS += -fno-tree-slp-vectorize
 
 # Where the command looks for plug-ins: LIBDIR as seen from BINDIR.
 LIB_FROM_BIN := $(if $(filter $(LIBDIR),$(PREFIX)/lib),../lib,$(shell realpath -m --relative-to=$(BINDIR) $(LIBDIR)))

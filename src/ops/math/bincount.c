@@ -14,18 +14,36 @@ typedef struct counting {
     bool binary;
 } counting;
 
-/* Numbers beyond the last bin are ignored. */
+/* Numbers beyond the last bin are ignored; there are no negative ones. What the loops read is in local variables, which
+ * the bins cannot alias. */
+#define EACH_BIN(I, ...)                                                                     \
+    {                                                                                        \
+        const I *x = MR_DATA(I, c->x) + row * c->n;                                          \
+        for (int64_t i = 0; i < n; i++) {                                                    \
+            int64_t bin = (int64_t)x[i];                                                     \
+            if (bin < size)                                                                  \
+                out[bin] = __VA_ARGS__;                                                      \
+        }                                                                                    \
+    }
+#define ADD_BINS_OF(S, add, I)                                                               \
+    {                                                                                        \
+        const S *weights = c->weights ? MR_DATA(S, c->weights) + row * c->n : NULL;          \
+        if (c->binary)                                                                       \
+            EACH_BIN(I, 1)                                                                   \
+        else if (weights)                                                                    \
+            EACH_BIN(I, (S)add(out[bin], weights[i]))                                        \
+        else                                                                                 \
+            EACH_BIN(I, (S)add(out[bin], 1))                                                 \
+    }
 #define ADD_BINS(E, name, number, S, C, ...)                                                 \
     static void add_bins_##name(const counting *c, int64_t row)                              \
     {                                                                                        \
-        S *out = MR_DATA(S, c->out) + row * c->size;                                         \
-        for (int64_t i = row * c->n; i < (row + 1) * c->n; i++) {                            \
-            int64_t bin = mr_tensor_int_at(c->x, i);                                         \
-            if (bin >= c->size)                                                              \
-                continue;                                                                    \
-            S w = c->weights ? MR_DATA(S, c->weights)[i] : 1;                                \
-            out[bin] = c->binary ? 1 : (S)ADD_##E(out[bin], w);                              \
-        }                                                                                    \
+        int64_t n = c->n, size = c->size;                                                    \
+        S *out = MR_DATA(S, c->out) + row * size;                                            \
+        if (c->x->dtype == MR_INT32)                                                         \
+            ADD_BINS_OF(S, ADD_##E, int32_t)                                                 \
+        else                                                                                 \
+            ADD_BINS_OF(S, ADD_##E, int64_t)                                                 \
     }
 #define ADD_FLOAT(a, b) ((a) + (b))
 #define ADD_DOUBLE ADD_FLOAT
@@ -54,10 +72,13 @@ static void count_rows(void *ctx, int64_t begin, int64_t end)
 
 static mr_status *check_bins(const mr_tensor *x)
 {
-    for (int64_t i = 0; i < x->n; i++)
-        if (mr_tensor_int_at(x, i) < 0)
-            return mr_invalid("Input arr must be non-negative!");
-    return NULL;
+    uint32_t any32 = 0; /* the sign bits of all */
+    uint64_t any64 = 0;
+    for (int64_t i = 0; x->dtype == MR_INT32 && i < x->n; i++)
+        any32 |= MR_DATA(uint32_t, x)[i];
+    for (int64_t i = 0; x->dtype == MR_INT64 && i < x->n; i++)
+        any64 |= MR_DATA(uint64_t, x)[i];
+    return any32 >> 31 || any64 >> 63 ? mr_invalid("Input arr must be non-negative!") : NULL;
 }
 
 static mr_status *count_values(mr_run *r, bool binary, bool by_rows)

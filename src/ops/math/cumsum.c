@@ -1,16 +1,39 @@
 /* ops/math/cumsum.c -- Cumsum, Cumprod and CumulativeLogsumexp.
  *
  * The tensor is viewed as [outer, n, inner]. A tile of the inner columns keeps its running results over the n rows,
- * forwards or backwards. 16-bit floats are computed in float. */
+ * forwards or backwards. Along the last axis (inner is 1) ROWS rows are computed side by side: a sum waits for the one
+ * before it, but not for those of other rows. 16-bit floats are computed in float. */
 #include "graph/grad.h"
 #include "graph/infer.h"
 #include "ops/maths.h"
 #include "run/run.h"
 
-enum { TILE = 128 };
+enum { TILE = 128, ROWS = 4 };
+#define UNROLLED _Pragma("GCC unroll 4")
 
 /* n rows, `step` elements apart (negative: backwards), of w columns. */
-typedef void scan_fn(const void *x, void *y, int64_t n, int64_t step, int64_t w, bool exclusive);
+typedef void scan_columns_fn(const void *x, void *y, int64_t n, int64_t step, int64_t w, bool exclusive);
+/* `rows` packed rows of n, each from its end if `reverse`. */
+typedef void scan_rows_fn(const void *x, void *y, int64_t rows, int64_t n, bool reverse, bool exclusive);
+typedef struct scanner {
+    scan_columns_fn *columns;
+    scan_rows_fn *rows;
+} scanner;
+
+#define SCAN_ROW(S, C, rows, exclusive, empty, ...)                                         \
+    {                                                                                       \
+        C acc[rows];                                                                        \
+        for (int r = 0; r < rows; r++)                                                      \
+            acc[r] = empty;                                                                 \
+        for (int64_t i = 0; i < n; i++, at += step)                                         \
+            UNROLLED                                                                        \
+            for (int r = 0; r < rows; r++) {                                                \
+                const C a = acc[r], x = MR_LD(p + at + r * n);                              \
+                const C next = (C)(__VA_ARGS__);                                            \
+                MR_ST(q + at + r * n, exclusive ? a : next);                                \
+                acc[r] = next;                                                              \
+            }                                                                               \
+    }
 
 #define SCAN(E, name, number, S, C, fn, empty, ...)                                         \
     static void fn##_##name(const void *from, void *to, int64_t n, int64_t step, int64_t w, \
@@ -28,7 +51,25 @@ typedef void scan_fn(const void *x, void *y, int64_t n, int64_t step, int64_t w,
                 MR_ST(q + j, exclusive ? a : next);                                         \
                 acc[j] = next;                                                              \
             }                                                                               \
-    }
+    }                                                                                       \
+    static void fn##_##name##_rows(const void *from, void *to, int64_t rows, int64_t n,     \
+                                   bool reverse, bool exclusive)                            \
+    {                                                                                       \
+        const S *p = from;                                                                  \
+        S *q = to;                                                                          \
+        int64_t step = reverse ? -1 : 1, first = reverse ? n - 1 : 0;                       \
+        for (; rows > 0; rows -= ROWS, p += ROWS * n, q += ROWS * n) {                      \
+            int64_t at = first;                                                             \
+            if (rows >= ROWS && exclusive)                                                  \
+                SCAN_ROW(S, C, ROWS, true, empty, __VA_ARGS__)                              \
+            else if (rows >= ROWS)                                                          \
+                SCAN_ROW(S, C, ROWS, false, empty, __VA_ARGS__)                             \
+            else                                                                            \
+                for (int64_t k = 0; k < rows; k++, at = first + k * n)                      \
+                    SCAN_ROW(S, C, 1, exclusive, empty, __VA_ARGS__)                        \
+        }                                                                                   \
+    }                                                                                       \
+    static const scanner fn##_of_##name = {fn##_##name, fn##_##name##_rows};
 MR_FLOATS(SCAN, sums, 0, a + x)
 MR_COMPLEXES(SCAN, sums, 0, a + x)
 MR_INTS(SCAN, sums, 0, (uint64_t)a + (uint64_t)x)
@@ -49,7 +90,7 @@ static inline double add_logs(double a, double x)
 LOG_TYPES(SCAN, add_logs(a, x))
 
 typedef struct job {
-    scan_fn *scan;
+    const scanner *scan;
     const char *x;
     char *y;
     size_t bytes;
@@ -64,8 +105,15 @@ static void scan_part(void *ctx, int64_t begin, int64_t end)
         int64_t outer = u / j->tiles, col = u % j->tiles * TILE, w = MR_MIN(TILE, j->inner - col);
         int64_t first = outer * j->n + (j->reverse ? j->n - 1 : 0);
         size_t at = (size_t)(first * j->inner + col) * j->bytes;
-        j->scan(j->x + at, j->y + at, j->n, j->reverse ? -j->inner : j->inner, w, j->exclusive);
+        j->scan->columns(j->x + at, j->y + at, j->n, j->reverse ? -j->inner : j->inner, w, j->exclusive);
     }
+}
+
+static void scan_rows_part(void *ctx, int64_t begin, int64_t end)
+{
+    const job *j = ctx;
+    size_t at = (size_t)(begin * j->n) * j->bytes;
+    j->scan->rows(j->x + at, j->y + at, end - begin, j->n, j->reverse, j->exclusive);
 }
 
 static mr_status *scan_run(mr_run *r)
@@ -79,7 +127,7 @@ static mr_status *scan_run(mr_run *r)
                           -x->rank, x->rank, (long long)axis);
     axis += axis < 0 ? x->rank : 0;
     job j = {
-        .scan = (scan_fn *)r->kernel->user, .bytes = mr_dtype_size((mr_dtype)x->dtype), .inner = 1};
+        .scan = r->kernel->user, .bytes = mr_dtype_size((mr_dtype)x->dtype), .inner = 1};
     MR_TRY(mr_node_get_bool(r->node, "exclusive", &j.exclusive));
     MR_TRY(mr_node_get_bool(r->node, "reverse", &j.reverse));
     mr_tensor *y;
@@ -91,6 +139,10 @@ static mr_status *scan_run(mr_run *r)
     j.n = x->dims[axis];
     for (int d = (int)axis + 1; d < x->rank; d++)
         j.inner *= x->dims[d];
+    if (j.inner == 1) {
+        mr_run_for(r, x->n / j.n, (double)j.n, scan_rows_part, &j);
+        return NULL;
+    }
     j.tiles = (j.inner + TILE - 1) / TILE;
     mr_run_for(r, x->n / (j.n * j.inner) * j.tiles, (double)j.n * (double)MR_MIN(j.inner, TILE),
                scan_part, &j);
@@ -152,7 +204,7 @@ static void logsumexp_backward(mr_grad *g)
 }
 
 #define ROW(E, name, number, S, C, fn) \
-    {.device = "CPU", .type = MR_##E, .run = scan_run, .user = (void *)(uintptr_t)fn##_##name},
+    {.device = "CPU", .type = MR_##E, .run = scan_run, .user = (void *)(uintptr_t)&fn##_of_##name},
 #define ATTRS                                                                                \
     "exclusive: bool = false; reverse: bool = false; T: numbertype; Tidx: {int32, int64} = " \
     "DT_INT32"
@@ -172,6 +224,8 @@ MR_OP(Cumsum,
         "exclusive=true reverse=true: [1, 2, 3], int64 0 -> [5, 3, 0]",
         "[[1, 2], [3, 4]], 0 -> [[1, 2], [4, 6]]",
         "[[1, 2], [3, 4]], -1 -> [[1, 3], [3, 7]]",
+        "reverse=true: [[1, 2], [3, 4], [5, 6], [7, 8], [9, 1]], 1 -> [[3, 2], [7, 4], [11, 6], [15, 8], [10, 1]]",
+        "exclusive=true: [[1, 2], [3, 4], [5, 6], [7, 8], [9, 1]], 1 -> [[0, 1], [0, 3], [0, 5], [0, 7], [0, 9]]",
         "[1+1i, 2-1i], 0 -> [1+1i, 3]",
         "shape(2,0), 1 -> shape(2,0)",
         "T=int8: [100, 100], 0 -> [100, -56]",

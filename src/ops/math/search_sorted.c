@@ -3,43 +3,96 @@
 #include "ops/array/order.h"
 #include "run/run.h"
 
-typedef struct search {
+typedef struct search search;
+/* The places of values begin..end of one row of the sorted input, from out[0] on. */
+typedef void search_row_fn(const search *s, const void *row, int64_t begin, int64_t end, int64_t *out);
+
+struct search {
     const mr_tensor *sorted, *values;
     mr_tensor *out;
-    mr_order_fn *keys;
+    search_row_fn *find;
+    mr_order_fn *keys; /* of 16-bit floats */
     bool upper;
-} search;
+};
 
-/* The first position whose element is not below the key; for the upper bound, the first that is above it. */
-static int64_t place_of(const search *s, const void *row, int64_t n, uint64_t key)
-{
-    int64_t low = 0, high = n;
-    while (low < high) {
-        int64_t mid = low + (high - low) / 2;
-        uint64_t there;
-        s->keys(row, mid, 1, &there);
-        if (there < key || (s->upper && there == key))
-            low = mid + 1;
-        else
-            high = mid;
+enum { BATCH = 64 };
+
+/* A search by halves without branches, of which the CPU runs several at once: `before` tells of an element whether the
+ * place is behind it. */
+#define PLACE(S, before)                                                          \
+    {                                                                             \
+        const S *base = sorted;                                                   \
+        for (int64_t left = n; left > 0;) {                                       \
+            int64_t half = (left + 1) / 2;                                        \
+            const S there = base[half - 1];                                       \
+            base += half & -(int64_t)(before);                                    \
+            left -= half;                                                         \
+        }                                                                         \
+        *out++ = base - sorted;                                                   \
     }
-    return low;
+/* NaN is above all numbers and equal to itself. */
+#define SEARCH(E, name, number, S, C, ...)                                        \
+    static void find_##name(const search *s, const void *row, int64_t begin, int64_t end, int64_t *out) \
+    {                                                                             \
+        const S *sorted = row, *values = s->values->data;                         \
+        int64_t n = s->sorted->dims[1];                                           \
+        for (int64_t i = begin; i < end; i++) {                                   \
+            const S v = values[i];                                                \
+            if (v != v && s->upper)                                               \
+                *out++ = n;                                                       \
+            else if (v != v)                                                      \
+                PLACE(S, there == there)                                          \
+            else if (s->upper)                                                    \
+                PLACE(S, there <= v)                                              \
+            else                                                                  \
+                PLACE(S, there < v)                                               \
+        }                                                                         \
+    }
+MR_FLOATS32(SEARCH, )
+MR_INTS(SEARCH, )
+
+/* By the keys of the type: the first position whose element is not below the key; for the upper bound, the first that
+ * is above it. */
+static void find_by_keys(const search *s, const void *row, int64_t begin, int64_t end, int64_t *out)
+{
+    for (int64_t i = begin; i < end; i++) {
+        int64_t low = 0, high = s->sorted->dims[1];
+        uint64_t key, there;
+        s->keys(s->values->data, i, 1, &key);
+        while (low < high) {
+            int64_t mid = low + (high - low) / 2;
+            s->keys(row, mid, 1, &there);
+            if (there < key || (s->upper && there == key))
+                low = mid + 1;
+            else
+                high = mid;
+        }
+        *out++ = low;
+    }
 }
 
 static void search_part(void *ctx, int64_t begin, int64_t end)
 {
     const search *s = ctx;
-    int64_t n = s->sorted->dims[1], m = s->values->dims[1];
-    size_t elem = mr_dtype_size((mr_dtype)s->sorted->dtype);
-    for (int64_t i = begin; i < end; i++) {
-        uint64_t key;
-        s->keys(s->values->data, i, 1, &key);
-        const char *row = (const char *)s->sorted->data + (size_t)(i / m * n) * elem;
-        int64_t place = place_of(s, row, n, key);
-        if (s->out->dtype == MR_INT64)
-            MR_DATA(int64_t, s->out)[i] = place;
-        else
-            MR_DATA(int32_t, s->out)[i] = (int32_t)place;
+    int64_t n = s->sorted->dims[1], m = s->values->dims[1], places[BATCH];
+    size_t elem = mr_dtype_size((mr_dtype)s->sorted->dtype), place_bytes = mr_dtype_size((mr_dtype)s->out->dtype);
+    for (int64_t at = begin; at < end;) {
+        int64_t row = at / m, to = MR_MIN(MR_MIN(at + BATCH, end), (row + 1) * m);
+        s->find(s, (const char *)s->sorted->data + (size_t)(row * n) * elem, at, to, places);
+        mr_dtype_convert(MR_INT64, places, (mr_dtype)s->out->dtype, (char *)s->out->data + (size_t)at * place_bytes, to - at,
+                         false);
+        at = to;
+    }
+}
+
+static search_row_fn *find_of(mr_dtype t)
+{
+    switch (t) {
+#define CASE(E, name, number, S, C, ...) \
+    case MR_##E: return find_##name;
+        MR_FLOATS32(CASE, ) MR_INTS(CASE, )
+#undef CASE
+    default: return find_by_keys;
     }
 }
 
@@ -71,6 +124,7 @@ static mr_status *run_bound(mr_run *r, bool upper)
     if (s.out->dtype == MR_INT32 && s.sorted->dims[1] > INT32_MAX)
         return mr_invalid("positions in sorted rows of %lld elements do not fit into int32",
                           (long long)s.sorted->dims[1]);
+    s.find = find_of(stored_as((mr_dtype)s.sorted->dtype));
     s.keys = mr_order_of(stored_as((mr_dtype)s.sorted->dtype));
     MR_ENSURE(s.keys);
     mr_run_for(r, s.values->n, 60, search_part, &s);
@@ -102,6 +156,8 @@ MR_OP(LowerBound,
         "out_type=int64: [[1, 2]], [[2]] -> [[1]]", "[[false, true]], [[true]] -> [[1]]",
         "shape(2,0), [[1], [0]] -> [[0], [0]]", "shape(0,3), shape(0,2) -> shape(0,2)",
         "T=float: [[-inf, 0, inf]], [[-0.0, nan]] -> [[1, 3]]",
+        "T=double: [[-inf, -0.0, 0, nan, nan]], [[0, nan, inf, -inf, 5]] -> [[1, 3, 3, 0, 3]]",
+        "T=half: [[-inf, 0, nan]], [[-0.0, nan, inf]] -> [[1, 2, 2]]",
         "[1], [[1]] -> !INVALID_ARGUMENT rank 2",
         "[[1]], [[1], [1]] -> !INVALID_ARGUMENT Leading dim_size of both tensors must match"));
 
@@ -110,6 +166,8 @@ MR_OP(UpperBound,
     BOUND(upper_bound),
     .examples = MR_EXAMPLES(
         "[[1, 3, 3, 5], [0, 2, 4, 6]], [[3, 0, 9], [4, 7, 5]] -> [[3, 0, 4], [3, 4, 3]]",
-        "out_type=int64: [[1, 2]], [[2]] -> [[2]]", "[[false, true]], [[true]] -> [[2]]",
+        "out_type=int64: [[1, 2]], [[2]] -> [[2]]",
+        "T=double: [[-inf, -0.0, 0, nan, nan]], [[0, nan, inf, -inf, 5]] -> [[3, 5, 3, 1, 3]]",
+        "T=uint64: [[1, 9223372036854775808]], [[9223372036854775808, 2]] -> [[2, 1]]", "[[false, true]], [[true]] -> [[2]]",
         "shape(2,0), [[1], [0]] -> [[0], [0]]",
         "[[1]], [[1], [1]] -> !INVALID_ARGUMENT Leading dim_size of both tensors must match"));
