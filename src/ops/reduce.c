@@ -184,6 +184,12 @@ static bool are_packed_rows(const job *j)
     return j->cols == 1 && j->n_matrices == 1 && j->segments == 1 && in_order && j->rows <= longest;
 }
 
+/* True if the rows of a unit are packed elements that the reducer's fold loop adds up in registers. */
+static bool are_packed_units(const job *j)
+{
+    return j->cols == 1 && j->n_matrices == 1 && j->f->folds_long && !j->widen;
+}
+
 static void units_part(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
@@ -194,9 +200,12 @@ static void units_part(void *ctx, int64_t begin, int64_t end)
         int64_t group = unit / j->tiles, col = unit % j->tiles * j->tile,
                 w = MR_MIN(j->tile, j->cols - col);
         /* rows * segments may overflow only for more rows than memory holds */
-        fold_columns(j, &a, offset_of(&j->kept, group) + col, all_rows / j->segments * segment,
-                     segment + 1 == j->segments ? all_rows : all_rows / j->segments * (segment + 1),
-                     w);
+        int64_t base = offset_of(&j->kept, group) + col, first = all_rows / j->segments * segment;
+        int64_t last = segment + 1 == j->segments ? all_rows : all_rows / j->segments * (segment + 1);
+        if (are_packed_units(j))
+            j->f->fold(a.total, j->x + (size_t)(base + first) * j->elem_bytes, 1, last - first);
+        else
+            fold_columns(j, &a, base, first, last, w);
         store_totals(j, segment, group * j->cols + col, w, &a);
     }
 }

@@ -77,8 +77,9 @@ mr_out mr_reduce_spread(mr_grad *g, mr_out v);
             p[i] = (A)(expr);                                               \
         }                                                                   \
     }
-#define MR_REDUCE_FOLD(loop_name, A, X, empty, expr)                        \
-    static void loop_name(void *totals, const void *elements, int64_t rows, int64_t n) \
+#define MR_REDUCE_FOLD(loop_name, A, X, empty, expr) MR_REDUCE_FOLD_BY(, loop_name, A, X, empty, expr)
+#define MR_REDUCE_FOLD_BY(clones, loop_name, A, X, empty, expr)             \
+    clones static void loop_name(void *totals, const void *elements, int64_t rows, int64_t n) \
     {                                                                       \
         const X *q = elements;                                              \
         for (int64_t r = 0; r < rows; r++, q += n) {                        \
@@ -153,6 +154,13 @@ typedef double mr_lanes4d __attribute__((vector_size(32), aligned(8), may_alias)
     MR_REDUCE_ADD(, fn##_##name##_add, S, S, __VA_ARGS__)                          \
     MR_REDUCE_FOLD(fn##_##name##_fold, S, S, empty, __VA_ARGS__)                   \
     MR_REDUCER_ONE(fn, name, S, empty, false)
+/* The same for integers in whose type the order of folding makes no difference and compilers have vectors: compiled for
+ * several generations of CPUs. */
+#define MR_REDUCER_CLONED(fn, TYPES, empty, ...) TYPES(MR_REDUCER_CLONED_ROW, fn, empty, __VA_ARGS__)
+#define MR_REDUCER_CLONED_ROW(E, name, number, S, C, fn, empty, ...)               \
+    MR_REDUCE_ADD(MR_CLONES, fn##_##name##_add, S, S, __VA_ARGS__)                 \
+    MR_REDUCE_FOLD_BY(MR_CLONES, fn##_##name##_fold, S, S, empty, __VA_ARGS__)     \
+    MR_REDUCER_ONE(fn, name, S, empty, true)
 #define MR_REDUCER_ONE(fn, name, S, empty, folds_long)                                        \
     static const S fn##_##name##_empty = empty;                                               \
     static const mr_reducer fn##_##name =                                                     \

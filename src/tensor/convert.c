@@ -105,9 +105,23 @@ enum kind {
 
 typedef void loop_fn(const void *src, void *dst, int64_t n);
 
-/* One loop per pair of types. A bool as source is a separate case, because any non-zero byte counts as 1. */
-#define LOOP(to, To, from, From)                                     \
-    static void loop_##from##_##to(const void *src, void *dst, int64_t n) \
+/* One loop per pair of types. Those from floating types and to float and bool are compiled for several generations of CPUs. A bool
+ * as source is a separate case, because any non-zero byte counts as 1. */
+#define CLONES_TO_f32 MR_CLONES
+#define CLONES_TO_b8 MR_CLONES
+#define CLONES_TO_f64
+#define CLONES_TO_i8
+#define CLONES_TO_u8
+#define CLONES_TO_i16
+#define CLONES_TO_u16
+#define CLONES_TO_i32
+#define CLONES_TO_u32
+#define CLONES_TO_i64
+#define CLONES_TO_u64
+#define HOT_LOOP(to, To, from, From) LOOP_BY(MR_CLONES, to, To, from, From)
+#define LOOP(to, To, from, From) LOOP_BY(CLONES_TO_##to, to, To, from, From)
+#define LOOP_BY(clones, to, To, from, From)                          \
+    clones static void loop_##from##_##to(const void *src, void *dst, int64_t n) \
     {                                                                \
         const From *x = src;                                         \
         To *y = dst;                                                 \
@@ -124,8 +138,8 @@ typedef void loop_fn(const void *src, void *dst, int64_t n);
     }
 #define BOOL_LOOP_ROW(to, To, ...) BOOL_LOOP(to, To)
 
-REAL_KINDS(LOOP, f32, float)
-REAL_KINDS(LOOP, f64, double)
+REAL_KINDS(HOT_LOOP, f32, float)
+REAL_KINDS(HOT_LOOP, f64, double)
 REAL_KINDS(LOOP, i8, int8_t)
 REAL_KINDS(LOOP, u8, uint8_t)
 REAL_KINDS(LOOP, i16, int16_t)

@@ -1,10 +1,18 @@
 /* ops/math/sum.c -- Sum and Mean. */
 #include "ops/reduce_accel.h"
 
+#define SMALL_INTS(M, ...)                                           \
+    MR_TYPE_INT8(M, __VA_ARGS__) MR_TYPE_UINT8(M, __VA_ARGS__)      \
+    MR_TYPE_INT16(M, __VA_ARGS__) MR_TYPE_UINT16(M, __VA_ARGS__)
+#define LARGE_INTS(M, ...)                                           \
+    MR_TYPE_INT32(M, __VA_ARGS__) MR_TYPE_UINT32(M, __VA_ARGS__)    \
+    MR_TYPE_INT64(M, __VA_ARGS__) MR_TYPE_UINT64(M, __VA_ARGS__)
+
 MR_REDUCE_LOOPS_FLOATS(sum, 0, a + x)
 MR_REDUCER_FLOATS(sum, sum, mr_reduce_narrow, NULL)
 MR_REDUCER(sum, MR_COMPLEXES, 0, a + x)
-MR_REDUCER(sum, MR_INTS, 0, (uint64_t)a + (uint64_t)x)
+MR_REDUCER(sum, SMALL_INTS, 0, (uint64_t)a + (uint64_t)x)
+MR_REDUCER_CLONED(sum, LARGE_INTS, 0, (uint64_t)a + (uint64_t)x)
 
 /* Means of floats share the loops of sums; the mean of no elements is 0 / 0. */
 #define MEAN(name, S, Total)                                                                \
