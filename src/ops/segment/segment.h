@@ -37,6 +37,11 @@ typedef struct mr_segments {
     const double *weights; /* only for floats: factor of row k; NULL: none */
 } mr_segments;
 
+/* Number i of a tensor of int32 or int64, without a call: the loops over rows do little else. */
+static inline int64_t mr_segment_id(const mr_tensor *t, int64_t i)
+{
+    return t->dtype == MR_INT32 ? MR_DATA(int32_t, t)[i] : MR_DATA(int64_t, t)[i];
+}
 /* Writes all of out, of shape [segments] + the shape of a row.  The caller has checked all indices. */
 mr_status *mr_segments_join(mr_run *r, const mr_segments *s, mr_tensor *out);
 /* Allocates output i of shape [n] + data.shape[lead:]. */

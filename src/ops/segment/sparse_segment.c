@@ -34,9 +34,9 @@ static mr_status *join_segments(mr_run *r, mr_segment_scale scale)
     MR_TRY(check_lists(data, indices, ids));
     MR_TRY(mr_segments_sorted(ids, &segments));
     for (int64_t i = 0; i < indices->n; i++)
-        if ((uint64_t)mr_tensor_int_at(indices, i) >= (uint64_t)data->dims[0])
+        if ((uint64_t)mr_segment_id(indices, i) >= (uint64_t)data->dims[0])
             return mr_invalid("Bad: indices[%lld] == %lld out of range [0, %lld)", (long long)i,
-                              (long long)mr_tensor_int_at(indices, i), (long long)data->dims[0]);
+                              (long long)mr_segment_id(indices, i), (long long)data->dims[0]);
     MR_TRY(mr_segments_output(r, 0, data, 1, segments, &out));
     mr_segments s = {.kind = MR_UPDATE_ADD,
                      .scale = scale,
@@ -156,15 +156,15 @@ static mr_status *check_grad(const mr_tensor *grad, const mr_tensor *indices, co
     MR_TRY(check_lists(grad, indices, ids));
     if (rows < 0)
         return mr_invalid("Cannot specify a negative value for output_dim0");
-    if (ids->n > 0 && mr_tensor_int_at(ids, ids->n - 1) >= grad->dims[0])
+    if (ids->n > 0 && mr_segment_id(ids, ids->n - 1) >= grad->dims[0])
         return mr_invalid("Invalid number of segments");
     for (int64_t i = 0; i < ids->n; i++)
-        if ((uint64_t)mr_tensor_int_at(ids, i) >= (uint64_t)grad->dims[0])
-            return mr_invalid("Segment id %lld out of range [0, %lld).", (long long)mr_tensor_int_at(ids, i),
+        if ((uint64_t)mr_segment_id(ids, i) >= (uint64_t)grad->dims[0])
+            return mr_invalid("Segment id %lld out of range [0, %lld).", (long long)mr_segment_id(ids, i),
                               (long long)grad->dims[0]);
     for (int64_t i = 0; i < ids->n; i++)
-        if ((uint64_t)mr_tensor_int_at(indices, i) >= (uint64_t)rows)
-            return mr_invalid("Index %lld out of range [0, %lld).", (long long)mr_tensor_int_at(indices, i),
+        if ((uint64_t)mr_segment_id(indices, i) >= (uint64_t)rows)
+            return mr_invalid("Index %lld out of range [0, %lld).", (long long)mr_segment_id(indices, i),
                               (long long)rows);
     return NULL;
 }
@@ -183,9 +183,9 @@ static mr_status *new_weights(const mr_run *r, const mr_tensor *ids, int64_t seg
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld segments", (long long)segments);
     }
     for (int64_t i = 0; i < ids->n; i++)
-        counts[mr_tensor_int_at(ids, i)]++;
+        counts[mr_segment_id(ids, i)]++;
     for (int64_t i = 0; i < ids->n; i++) {
-        double n = (double)counts[mr_tensor_int_at(ids, i)];
+        double n = (double)counts[mr_segment_id(ids, i)];
         (*out)[i] = 1 / (scale == MR_SEGMENT_MEAN ? n : sqrt(n));
     }
     mr_scratch_free(counts);
@@ -271,7 +271,7 @@ static int64_t drop_repeated(int64_t *v, int64_t n)
 static void number_rows(const mr_tensor *indices, const int64_t *used, int64_t n, int64_t *to)
 {
     for (int64_t i = 0; i < indices->n; i++) {
-        int64_t row = mr_tensor_int_at(indices, i);
+        int64_t row = mr_segment_id(indices, i);
         to[i] = (const int64_t *)bsearch(&row, used, (size_t)n, sizeof *used, compare_int64) - used;
     }
 }

@@ -10,9 +10,9 @@ static mr_status *check_ids(const mr_tensor *data, const mr_tensor *ids, int64_t
         return mr_invalid("data.shape = %s does not start with segment_ids.shape = %s",
                           MR_TENSOR_SHAPE(data), MR_TENSOR_SHAPE(ids));
     for (int64_t i = 0; i < ids->n; i++)
-        if (mr_tensor_int_at(ids, i) >= segments)
+        if (mr_segment_id(ids, i) >= segments)
             return mr_invalid("segment_ids%s = %lld is out of range [0, %lld)", MR_INDEX_PLACE(ids->rank, ids->dims, i),
-                              (long long)mr_tensor_int_at(ids, i), (long long)segments);
+                              (long long)mr_segment_id(ids, i), (long long)segments);
     return NULL;
 }
 

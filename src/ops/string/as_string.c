@@ -15,6 +15,7 @@ enum { MAX_WIDTH = 1 << 24 };
 
 typedef struct printing {
     char format[40]; /* printf format of one number */
+    bool plain;      /* integers: digits only, which need no printf */
 } printing;
 
 /* Checks the fill, which is printf's flag before the width. */
@@ -73,6 +74,7 @@ static mr_status *init_printing(mr_make *m, void *p)
     MR_TRY(check_fill(fill));
     MR_TRY(check_kind(t, scientific, shortest, precision));
     MR_TRY(check_sizes(width, precision));
+    f->plain = fill.n == 0 && width < 0;
     if (width > -1)
         snprintf(w, sizeof w, "%d", (int)width);
     if (precision > -1)
@@ -82,18 +84,50 @@ static mr_status *init_printing(mr_make *m, void *p)
     return NULL;
 }
 
+/* Prints into the room that the string has; most numbers fit, a longer one is printed again. */
 static mr_status *print_with(mr_str *out, const char *format, ...)
 {
     va_list ap;
-    va_start(ap, format);
-    int n = vsnprintf(NULL, 0, format, ap);
-    va_end(ap);
-    MR_TRY(mr_string_room(n >= 0 && mr_str_try_reserve(out, (size_t)n)));
-    va_start(ap, format);
-    vsnprintf(out->p + out->n, (size_t)n + 1, format, ap);
-    va_end(ap);
-    out->n += (size_t)n;
-    return NULL;
+    size_t room = 64;
+    for (;;) {
+        MR_TRY(mr_string_room(mr_str_try_reserve(out, room)));
+        va_start(ap, format);
+        int n = vsnprintf(out->p + out->n, room + 1, format, ap);
+        va_end(ap);
+        MR_TRY(mr_string_room(n >= 0));
+        if ((size_t)n <= room) {
+            out->n += (size_t)n;
+            return NULL;
+        }
+        room = (size_t)n;
+    }
+}
+
+/* The decimal digits of v, two at a time from the end. */
+static mr_status *print_digits(mr_str *out, uint64_t v, bool negative)
+{
+    static const char pairs[] = "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+                                "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+    char digits[24], *p = digits + sizeof digits;
+    for (; v >= 100; v /= 100)
+        memcpy(p -= 2, pairs + 2 * (v % 100), 2);
+    if (v >= 10)
+        memcpy(p -= 2, pairs + 2 * v, 2);
+    else
+        *--p = (char)('0' + v);
+    if (negative)
+        *--p = '-';
+    return mr_string_add(out, p, (size_t)(digits + sizeof digits - p));
+}
+
+static mr_status *print_signed(mr_str *out, const printing *f, int64_t v)
+{
+    return f->plain ? print_digits(out, v < 0 ? 0 - (uint64_t)v : (uint64_t)v, v < 0) : print_with(out, f->format, v);
+}
+
+static mr_status *print_unsigned(mr_str *out, const printing *f, uint64_t v)
+{
+    return f->plain ? print_digits(out, v, false) : print_with(out, f->format, v);
 }
 
 static mr_status *print_complex(mr_str *out, const char *format, double re, double im)
@@ -110,29 +144,30 @@ static mr_status *print_variant(mr_str *out, const mr_object *o)
     return print_with(out, "Variant<type: %s>", o ? o->type->name : "INVALID");
 }
 
-static mr_status *print_element(mr_str *out, const char *format, const mr_tensor *t, int64_t i)
+static mr_status *print_element(mr_str *out, const printing *f, const mr_tensor *t, int64_t i)
 {
+    const char *format = f->format;
     switch (t->dtype) {
     case MR_HALF: return print_with(out, format, (double)mr_half_to_float(MR_DATA(mr_half, t)[i]));
     case MR_BFLOAT16:
         return print_with(out, format, (double)mr_bf16_to_float(MR_DATA(mr_bf16, t)[i]));
     case MR_FLOAT: return print_with(out, format, (double)MR_DATA(float, t)[i]);
     case MR_DOUBLE: return print_with(out, format, MR_DATA(double, t)[i]);
-    case MR_INT8: return print_with(out, format, (int64_t)MR_DATA(int8_t, t)[i]);
-    case MR_INT16: return print_with(out, format, (int64_t)MR_DATA(int16_t, t)[i]);
-    case MR_INT32: return print_with(out, format, (int64_t)MR_DATA(int32_t, t)[i]);
-    case MR_INT64: return print_with(out, format, MR_DATA(int64_t, t)[i]);
-    case MR_UINT8: return print_with(out, format, (uint64_t)MR_DATA(uint8_t, t)[i]);
-    case MR_UINT16: return print_with(out, format, (uint64_t)MR_DATA(uint16_t, t)[i]);
-    case MR_UINT32: return print_with(out, format, (uint64_t)MR_DATA(uint32_t, t)[i]);
-    case MR_UINT64: return print_with(out, format, MR_DATA(uint64_t, t)[i]);
+    case MR_INT8: return print_signed(out, f, MR_DATA(int8_t, t)[i]);
+    case MR_INT16: return print_signed(out, f, MR_DATA(int16_t, t)[i]);
+    case MR_INT32: return print_signed(out, f, MR_DATA(int32_t, t)[i]);
+    case MR_INT64: return print_signed(out, f, MR_DATA(int64_t, t)[i]);
+    case MR_UINT8: return print_unsigned(out, f, MR_DATA(uint8_t, t)[i]);
+    case MR_UINT16: return print_unsigned(out, f, MR_DATA(uint16_t, t)[i]);
+    case MR_UINT32: return print_unsigned(out, f, MR_DATA(uint32_t, t)[i]);
+    case MR_UINT64: return print_unsigned(out, f, MR_DATA(uint64_t, t)[i]);
     case MR_COMPLEX64:
         return print_complex(out, format, crealf(MR_DATA(mr_c64, t)[i]),
                              cimagf(MR_DATA(mr_c64, t)[i]));
     case MR_COMPLEX128:
         return print_complex(out, format, creal(MR_DATA(mr_c128, t)[i]),
                              cimag(MR_DATA(mr_c128, t)[i]));
-    case MR_BOOL: return print_with(out, "%s", MR_DATA(bool, t)[i] ? "true" : "false");
+    case MR_BOOL: return MR_DATA(bool, t)[i] ? mr_string_add(out, "true", 4) : mr_string_add(out, "false", 5);
     default: return print_variant(out, MR_DATA(mr_object *, t)[i]);
     }
 }
@@ -147,7 +182,7 @@ static mr_status *run_as_string(mr_run *r)
     MR_TRY(mr_run_output(r, 0, in->rank, in->dims, &out));
     for (int64_t i = 0; i < in->n; i++) {
         mr_str_clear(&s);
-        MR_GO(print_element(&s, f->format, in, i));
+        MR_GO(print_element(&s, f, in, i));
         MR_GO(mr_tensor_set_str(out, i, mr_str_view(&s)));
     }
 out:
@@ -171,7 +206,9 @@ MR_OP(AsString,
         "T=double precision=2: [3.1415926, -0.5] -> [\"3.14\", \"-0.50\"]",
         "T=half scientific=true precision=1: [1024] -> [\"1.0e+03\"]",
         "T=bfloat16 shortest=true: [0.5, nan, inf] -> [\"0.5\", \"nan\", \"inf\"]",
-        "T=int32: [42, -7] -> [\"42\", \"-7\"]", "T=int32 width=5 fill=\"0\": 42 -> \"00042\"",
+        "T=int32: [42, -7] -> [\"42\", \"-7\"]", "T=int32: [0, 9, 10, 99, 100, -12345] -> [\"0\", \"9\", \"10\", \"99\", \"100\", \"-12345\"]",
+        "T=int64: -9223372036854775808 -> \"-9223372036854775808\"", "T=double: 1e80 -> "
+        "\"100000000000000000026609864708367276537402401181200809098131977453489758916313088.000000\"", "T=int32 width=5 fill=\"0\": 42 -> \"00042\"",
         "T=int64 width=4: -9223372036854775808 -> \"-9223372036854775808\"",
         "T=uint64: 18446744073709551615 -> \"18446744073709551615\"",
         "T=int8 width=4 fill=\"-\": 7 -> \"7   \"", "T=int16 fill=\"+\": 7 -> \"+7\"",
