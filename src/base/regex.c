@@ -5,13 +5,16 @@
  * only the one that is preferred can matter.  Threads stand in the order of preference: whoever
  * matches ends all behind it, and those before it may still find a better match.
  *
- * The room for threads is kept between calls, one spare a pattern. */
+ * Whether there is a match at all is asked from an automaton first (regex_dfa.c), which is much faster; the threads find
+ * out where it is, and answer where the automaton would become too large.
+ *
+ * The room for threads is kept between calls, one spare a pattern; so are automata. */
 #include "base/regex.h"
 
 #include <stdatomic.h>
 
 #include "base/memory.h"
-#include "base/regex_tree.h"
+#include "base/regex_dfa.h"
 
 typedef struct threads {
     int32_t *at;   /* places in the program, in the order of preference */
@@ -38,6 +41,7 @@ struct mr_regex {
     mr_re_program program;
     int n_groups;
     _Atomic(machine *) spare;
+    _Atomic(mr_re_dfa *) spare_dfa[2]; /* for matches anywhere, for full matches */
 };
 
 #define NOWHERE ((size_t)-1)
@@ -110,18 +114,10 @@ static void give_machine(const mr_regex *re, machine *m)
 
 /* ---- places in a text ---- */
 
-static bool is_word(uint8_t c)
-{
-    return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-}
-
 static int what_holds(mr_sv s, size_t at)
 {
-    bool before = at > 0 && is_word((uint8_t)s.p[at - 1]), after = at < s.n && is_word((uint8_t)s.p[at]);
-    int f = before != after ? MR_RE_WORD_EDGE : MR_RE_NO_WORD_EDGE;
-    f |= at == 0 ? MR_RE_BEGIN_TEXT | MR_RE_BEGIN_LINE : s.p[at - 1] == '\n' ? MR_RE_BEGIN_LINE : 0;
-    f |= at == s.n ? MR_RE_END_TEXT | MR_RE_END_LINE : s.p[at] == '\n' ? MR_RE_END_LINE : 0;
-    return f;
+    return mr_re_holding(at > 0 ? mr_re_neighbour_of((uint8_t)s.p[at - 1]) : MR_RE_EDGE,
+                         at < s.n ? mr_re_neighbour_of((uint8_t)s.p[at]) : MR_RE_EDGE);
 }
 
 /* ---- threads ---- */
@@ -240,6 +236,22 @@ static bool search_from(const mr_re_program *p, machine *m, mr_sv s, size_t from
     }
 }
 
+/* ---- the automaton ---- */
+
+/* Asks a spare automaton, or a new one. */
+static mr_re_answer ask_dfa(const mr_regex *re, mr_sv s, size_t from, bool full)
+{
+    _Atomic(mr_re_dfa *) *spare = &((mr_regex *)(uintptr_t)re)->spare_dfa[full];
+    mr_re_dfa *d = atomic_exchange(spare, NULL);
+    if (!d)
+        d = mr_re_dfa_new(&re->program, full);
+    if (!d)
+        return MR_RE_TOO_LARGE;
+    mr_re_answer a = mr_re_dfa_run(d, s, from);
+    mr_re_dfa_free(atomic_exchange(spare, d));
+    return a;
+}
+
 /* ---- the interface ---- */
 
 mr_status *mr_regex_new(mr_sv pattern, mr_regex **out)
@@ -263,6 +275,8 @@ void mr_regex_free(mr_regex *re)
     if (!re)
         return;
     free_machine(atomic_load(&re->spare));
+    mr_re_dfa_free(atomic_load(&re->spare_dfa[0]));
+    mr_re_dfa_free(atomic_load(&re->spare_dfa[1]));
     mr_vec_deinit(&re->program.code);
     mr_free(re);
 }
@@ -274,6 +288,11 @@ mr_status *mr_regex_find(const mr_regex *re, mr_sv text, size_t from, mr_regex_m
 {
     machine *x;
     int known = MR_MIN(n, re->n_groups + 1);
+    if (ask_dfa(re, text, from, false) == MR_RE_NO) {
+        *found = false;
+        memset(m, 0, (size_t)n * sizeof *m);
+        return NULL;
+    }
     MR_TRY(take_machine(re, 2 * known, &x));
     *found = search_from(&re->program, x, text, from, false);
     for (int i = 0; i < n; i++) {
@@ -288,6 +307,11 @@ mr_status *mr_regex_find(const mr_regex *re, mr_sv text, size_t from, mr_regex_m
 mr_status *mr_regex_is_full(const mr_regex *re, mr_sv text, bool *out)
 {
     machine *x;
+    mr_re_answer a = ask_dfa(re, text, 0, true);
+    if (a != MR_RE_TOO_LARGE) {
+        *out = a == MR_RE_YES;
+        return NULL;
+    }
     MR_TRY(take_machine(re, 0, &x));
     *out = search_from(&re->program, x, text, 0, true);
     give_machine(re, x);

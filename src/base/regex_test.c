@@ -113,16 +113,88 @@ MR_TEST(regex_says_what_is_wrong)
     }
 }
 
-MR_TEST(regex_finds_no_match_when_memory_is_out)
+/* Every allocation refused in turn: the answer is right, or there is none. */
+MR_TEST(regex_answers_correctly_or_not_at_all_when_memory_is_out)
 {
-    mr_regex *re = regex("a+");
+    bool refused = false;
+    for (int64_t k = 1; k < 30; k++) {
+        mr_regex *re = regex("a+(b)");
+        mr_regex_match m[2];
+        bool is;
+        mr_memory_fail_after(k);
+        mr_status *st = mr_regex_find(re, MR_SV("caab"), 0, m, 2, &is);
+        mr_memory_fail_after(0);
+        MR_CHECK(st ? mr_status_code(st) == MR_RESOURCE_EXHAUSTED : is && m[0].n == 3 && m[1].n == 1);
+        refused |= st != NULL;
+        mr_status_free(st);
+        MR_CHECK_OK(mr_regex_is_full(re, MR_SV("aab"), &is));
+        MR_CHECK(is);
+        mr_regex_free(re);
+    }
+    MR_CHECK(refused);
+}
+
+/* ---- the automaton beside the threads ---- */
+
+static void append_random(mr_str *out, const char *const *pieces, int n_pieces, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const char *piece = pieces[mr_test_random() % (unsigned)n_pieces];
+        mr_str_append(out, piece, strlen(piece));
+    }
+}
+
+/* With its first allocation refused, a pattern is matched by threads. */
+static bool answer_of(const char *pattern, mr_sv text, bool full, bool by_threads)
+{
+    mr_regex *re = regex(pattern);
     bool is;
-    mr_memory_fail_after(1);
-    mr_status *st = mr_regex_is_full(re, MR_SV("aa"), &is);
+    mr_regex_match m[1];
+    mr_memory_fail_after(by_threads ? 1 : 0);
+    MR_CHECK_OK(full ? mr_regex_is_full(re, text, &is) : mr_regex_find(re, text, 0, m, 1, &is));
     mr_memory_fail_after(0);
-    MR_CHECK_INT(mr_status_code(st), MR_RESOURCE_EXHAUSTED);
-    mr_status_free(st);
-    MR_CHECK_OK(mr_regex_is_full(re, MR_SV("aa"), &is));
-    MR_CHECK(is);
+    mr_regex_free(re);
+    return is;
+}
+
+MR_TEST(regex_automaton_and_threads_agree)
+{
+    static const char *const atoms[] = {"a", "b", ".", "[ab]", "[^a]", "^", "$", "\\b", "\\B", "(?m:^)", "(?m:$)", "a*", "b+",
+                                        "(ab|b)?", "(a|b)*", "(?:a|_)", "\\C", "\xc3\xa4", "\n", "|", ".*", "a{2,3}", "\\A", "\\z"};
+    static const char *const letters[] = {"a", "b", "_", " ", "\n", "\xc3\xa4", "\xff", "ab"};
+    int matches = 0;
+    for (int i = 0; i < 4000; i++) {
+        mr_str pattern = {0}, text = {0};
+        append_random(&pattern, atoms, MR_COUNT(atoms), 1 + (int)(mr_test_random() % 6));
+        append_random(&text, letters, MR_COUNT(letters), (int)(mr_test_random() % 8));
+        for (int full = 0; full < 2; full++) {
+            bool fast = answer_of(mr_str_z(&pattern), mr_str_view(&text), full, false);
+            bool slow = answer_of(mr_str_z(&pattern), mr_str_view(&text), full, true);
+            matches += slow;
+            if (fast != slow)
+                mr_test_fail(__FILE__, __LINE__, "'%s' on '%s', full %d: %d and %d", mr_str_z(&pattern), mr_str_z(&text), full,
+                             fast, slow);
+        }
+        mr_str_deinit(&pattern);
+        mr_str_deinit(&text);
+    }
+    MR_CHECK(matches > 500 && matches < 7500);
+}
+
+/* Its automaton would have 2^20 states: the threads answer, before and after it has given up. */
+MR_TEST(regex_whose_automaton_is_too_large_is_matched_by_threads)
+{
+    mr_regex *re = regex("[ab]*a[ab]{20}");
+    mr_str text = {0};
+    bool is;
+    mr_test_deadline(60);
+    for (int i = 0; i < 20000; i++)
+        mr_str_appendc(&text, mr_test_random() % 2 ? 'a' : 'b');
+    for (int k = 0; k < 2; k++) {
+        text.p[text.n - 21] = k ? 'a' : 'b';
+        MR_CHECK_OK(mr_regex_is_full(re, mr_str_view(&text), &is));
+        MR_CHECK(is == (k == 1));
+    }
+    mr_str_deinit(&text);
     mr_regex_free(re);
 }
