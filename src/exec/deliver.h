@@ -125,6 +125,19 @@ static inline int mr_deliver(mr_exec_worker *w, mr_iter *it, const mr_plan_node 
     return n_ready;
 }
 
+/* The slow path of mr_check_outputs: decides whether a value that is missing, dead, a reference or of another type is
+ * allowed there. */
+mr_status *mr_check_output(const mr_plan_node *n, uint32_t i, const mr_value *v);
+
+/* Every output must be live and of its declared type; mr_check_output decides about the exceptions. */
+static inline mr_status *mr_check_outputs(const mr_plan_node *n, const mr_value *out)
+{
+    for (uint32_t i = 0; i < n->n_out; i++)
+        if (MR_UNLIKELY(out[i].kind != MR_LIVE || out[i].t->dtype != n->node->out_types[i]))
+            MR_TRY(mr_check_output(n, i, &out[i]));
+    return NULL;
+}
+
 /* Drops the outputs that no edge has taken. */
 static inline void mr_drop_outputs(mr_value *out, uint32_t n)
 {

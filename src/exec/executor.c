@@ -243,9 +243,8 @@ static inline void drop_inputs(mr_value *in, uint32_t n)
 
 /* ---- outputs ---- */
 
-/* The slow path of check_outputs: decides whether a value that is missing, dead, a reference or of another
- * type is allowed there. */
-static mr_status *check_output(const mr_plan_node *n, uint32_t i, const mr_value *v)
+/* Also used by straight.c; see deliver.h. */
+mr_status *mr_check_output(const mr_plan_node *n, uint32_t i, const mr_value *v)
 {
     int declared = n->node->out_types[i];
     if (!mr_value_is_there(v)) {
@@ -259,15 +258,6 @@ static mr_status *check_output(const mr_plan_node *n, uint32_t i, const mr_value
     return mr_error(MR_INTERNAL,
                     "Output %u of type %s does not match declared output type %s for node %s", i,
                     mr_dtype_name(type), mr_dtype_name(declared), n->node->name);
-}
-
-/* Every output must be live and of its declared type; check_output decides about the exceptions. */
-static inline mr_status *check_outputs(const mr_plan_node *n, const mr_value *out)
-{
-    for (uint32_t i = 0; i < n->n_out; i++)
-        if (MR_UNLIKELY(out[i].kind != MR_LIVE || out[i].t->dtype != n->node->out_types[i]))
-            MR_TRY(check_output(n, i, &out[i]));
-    return NULL;
 }
 
 /* Reports what frames.c found while it held a lock: no error may be raised there, because raising one runs
@@ -315,7 +305,7 @@ MR_PER_NODE static inline void conclude_node(mr_exec_worker *w, mr_iter *it, con
 {
     drop_inputs(it->slots + n->slot, n->n_in);
     if (!st)
-        st = check_outputs(n, out);
+        st = mr_check_outputs(n, out);
     if (MR_LIKELY(!st)) {
         propagate_outputs(w, it, n, out, dead);
     } else {
@@ -496,9 +486,7 @@ static void start_blocking(mr_exec_worker *w, mr_iter *it, const mr_plan_node *n
 
 /* ---- running a node ---- */
 
-/* Runs a kernel that is measured or traced. The kept cost is a moving average: a new measurement has a weight
- * of one quarter and counts as at most four times the old cost, because the thread may have been descheduled
- * meanwhile. */
+/* Runs a kernel that is measured or traced. */
 static mr_status *run_watched(mr_exec_worker *w, const mr_plan_node *n, mr_run *r)
 {
     size_t i = (size_t)(n - w->plan->nodes);
@@ -508,13 +496,7 @@ static mr_status *run_watched(mr_exec_worker *w, const mr_plan_node *n, mr_run *
     mr_status *st = n->run(r);
     int64_t end = mr_now_ns(), made = r->ended_ns ? r->ended_ns : end;
     r->began_ns = r->ended_ns = 0;
-    uint32_t ns = (uint32_t)MR_MIN(end - start, INT32_MAX / 8);
-    uint32_t old = atomic_load_explicit(&w->plan->cost_ns[i], memory_order_relaxed);
-    if (old)
-        ns = old - old / 4 + MR_MIN(ns, 4 * (uint64_t)old) / 4;
-    atomic_store_explicit(&w->plan->cost_ns[i], ns, memory_order_relaxed);
-    if (!(n->flags & MR_PN_CHEAP))
-        atomic_store_explicit(&w->plan->heavy[i], ns > MR_HEAVY_NS, memory_order_relaxed);
+    mr_plan_note_cost(w->plan, (uint32_t)i, end - start);
     if (w->x->flow->trace)
         mr_trace_node(w->x->flow->trace, w->plan, n, &(mr_trace_times){start, made, end}, r->out);
     return st;

@@ -15,6 +15,7 @@
 #include "base/map.h"
 #include "base/memory.h"
 #include "exec/env.h"
+#include "exec/straight.h"
 #include "graph/grad.h"
 #include "graph/library.h"
 #include "run/blocking_work.h"
@@ -582,6 +583,109 @@ static mr_status *call_later(mr_caller *c, mr_later *l, const mr_later_call *a,
     return NULL;
 }
 
+/* ---- functions that are called many times ---- */
+
+/* A function that was looked up once. A straight one is run in a loop on the calling thread, unless several of its
+ * nodes are worth a thread each and there are other threads; else each call is a flow on its own runner. */
+typedef struct mr_prepared {
+    mr_functions *fs;
+    mr_program *program;
+    mr_straight *straight; /* NULL: the program is not straight */
+    origin o;
+    mr_later_call a; /* args: the captured values, which come last */
+    int n_first;
+} prepared;
+
+static void close_fn(mr_caller *c, prepared *k)
+{
+    (void)c;
+    mr_straight_free(k->straight);
+    mr_free(k);
+}
+
+/* The captured values are put into the straight program's flow once. */
+static mr_status *begin_straight(prepared *k)
+{
+    MR_TRY(mr_straight_new(k->program, &k->straight));
+    if (!k->straight)
+        return NULL;
+    mr_flow *f = mr_straight_flow(k->straight);
+    for (int i = 0; i < k->a.n_args; i++)
+        f->args[k->n_first + i] = (mr_value){.t = k->a.args[i], .kind = MR_LIVE};
+    f->depth = k->o.depth + 1;
+    f->depth_bytes = k->o.depth_bytes + k->program->flow_bytes;
+    f->state = k->o.state;
+    mr_straight_begin(k->straight, k->a.cancel);
+    return NULL;
+}
+
+static mr_status *open_fn(mr_caller *c, mr_later *l, const mr_later_call *a, int n_first, prepared **out)
+{
+    prepared *k = mr_new(prepared);
+    *k = (prepared){.fs = (mr_functions *)c, .a = *a, .n_first = n_first};
+    k->o = (origin){mr_later_library(l), l->device, l->depth, l->depth_bytes, 0, a->state};
+    mr_status *st = prepare_call(k->fs, &k->o, a->f, n_first + a->n_args, a->n_rets, &k->program);
+    if (!st)
+        st = begin_straight(k);
+    if (st) {
+        close_fn(c, k);
+        k = NULL;
+    }
+    *out = k;
+    return st;
+}
+
+static bool runs_straight(const prepared *k)
+{
+    return k->straight && (mr_straight_heavy(k->straight) < 2 || mr_pool_threads(k->fs->env->inter) < 2);
+}
+
+static int64_t fn_cost_ns(const prepared *k)
+{
+    int64_t ns = k->straight && !mr_straight_waits(k->straight) && runs_straight(k) ? mr_straight_cost_ns(k->straight) : 0;
+    return ns > 0 ? ns : MR_LATER_FN_UNKNOWN;
+}
+
+/* As call_and_wait. */
+static mr_status *run_as_flow(prepared *k, mr_tensor *const *first, mr_tensor **rets)
+{
+    mr_flow *f;
+    mr_later_call a = k->a;
+    a.rets = rets;
+    MR_TRY(mr_program_take(k->program, &f));
+    for (int i = 0; i < k->n_first + a.n_args; i++)
+        f->args[i] = (mr_value){.t = i < k->n_first ? first[i] : a.args[i - k->n_first], .kind = MR_LIVE};
+    f->depth = k->o.depth + 1;
+    f->depth_bytes = k->o.depth_bytes + k->program->flow_bytes;
+    f->state = k->o.state;
+    f->deadline_ns = 0;
+    f->trace = NULL;
+    return call_and_wait(k->fs, f, &a);
+}
+
+/* A program with work for the pools' threads counts this thread among theirs, as the caller of a step does. */
+static mr_status *run_straight(prepared *k, mr_tensor *const *first, mr_tensor **rets)
+{
+    mr_flow *f = mr_straight_flow(k->straight);
+    mr_pool *loops = mr_straight_heavy(k->straight) > 0 ? k->fs->env->devices[0]->pool : NULL;
+    for (int i = 0; i < k->n_first; i++)
+        f->args[i] = (mr_value){.t = first[i], .kind = MR_LIVE};
+    mr_pool_caller_begins(loops);
+    mr_status *st = mr_straight_run(k->straight);
+    mr_pool_caller_ends(loops);
+    for (int i = 0; !st && i < k->a.n_rets; i++) {
+        rets[i] = f->rets[i].t;
+        f->rets[i].kind = MR_ABSENT;
+    }
+    return st;
+}
+
+static mr_status *run_fn(mr_caller *c, prepared *k, mr_tensor *const *first, mr_tensor **rets)
+{
+    (void)c;
+    return runs_straight(k) ? run_straight(k, first, rets) : run_as_flow(k, first, rets);
+}
+
 /* Frees the functions that were made for calls of this state. They are freed without the lock: a kernel may
  * own an iterator that forgets a state in turn. */
 static void forget_state(mr_caller *c, uint64_t state)
@@ -723,7 +827,8 @@ mr_functions *mr_functions_new(mr_env *e)
 {
     mr_functions *fs = mr_new(mr_functions);
     fs->caller = (mr_caller){call_function, call_later, keep_later,  keep_later_like,
-                             forget_later,  call_on,    forget_state};
+                             forget_later,  call_on,    forget_state, open_fn,
+                             run_fn,        fn_cost_ns, close_fn};
     fs->env = e;
     fs->cancel = mr_cancel_new(e->borrowed ? NULL : e->cancel);
     mr_mutex_init(&fs->mu);

@@ -405,3 +405,17 @@ void mr_plan_free(mr_plan *p)
     mr_graph_unref(p->graph);
     mr_free(p);
 }
+
+/* The kept cost is a moving average: a new measurement has a weight of one quarter and counts as at most four times the
+ * old cost, because the thread may have been descheduled meanwhile. */
+void mr_plan_note_cost(const mr_plan *p, uint32_t i, int64_t took_ns)
+{
+    MR_ASSERT(i < p->n_nodes);
+    uint32_t ns = (uint32_t)MR_MIN(took_ns, INT32_MAX / 8);
+    uint32_t old = atomic_load_explicit(&p->cost_ns[i], memory_order_relaxed);
+    if (old)
+        ns = old - old / 4 + MR_MIN(ns, 4 * (uint64_t)old) / 4;
+    atomic_store_explicit(&p->cost_ns[i], ns, memory_order_relaxed);
+    if (!(p->nodes[i].flags & MR_PN_CHEAP))
+        atomic_store_explicit(&p->heavy[i], ns > MR_HEAVY_NS, memory_order_relaxed);
+}

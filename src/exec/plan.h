@@ -99,6 +99,8 @@ typedef struct mr_plan {
 /* The graph (placed on this device, with _Arg, _Retval, _Send, _Recv at its ends) is referenced. */
 mr_status *mr_plan_new(mr_graph *g, mr_device *d, mr_kernel_cache *kernels, mr_plan **out);
 void mr_plan_free(mr_plan *p); /* NULL is fine */
+/* Keeps what a run of node i took. From any thread. */
+void mr_plan_note_cost(const mr_plan *p, uint32_t i, int64_t ns);
 
 /* A node that takes longer than this is worth handing to another thread; a hand-over costs some microseconds. */
 #define MR_HEAVY_NS 10000

@@ -151,6 +151,8 @@ static void drop_step_resources(mr_flow *f)
     }
 }
 
+void mr_flow_end_step(mr_flow *f) { drop_step_resources(f); }
+
 /* Results that nobody has taken. */
 static void clear_rets(mr_flow *f)
 {
@@ -211,7 +213,7 @@ void mr_program_give(mr_flow *f)
 }
 
 /* Unique in the process; steps of a cluster get their ids from the master. */
-static int64_t next_step_id(void)
+int64_t mr_flow_next_id(void)
 {
     static _Atomic int64_t counter = 1;
     return atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed);
@@ -226,7 +228,7 @@ void mr_flow_start(mr_flow *f, const mr_flow_start_args *a)
     mr_program *p = f->program;
     MR_ASSERT(f->parts_left == 0 && a->done && a->runner);
     uint32_t run = atomic_fetch_add_explicit(&p->n_runs, 1, memory_order_relaxed);
-    int64_t id = a->root ? a->root->id : a->step_id ? a->step_id : next_step_id();
+    int64_t id = a->root ? a->root->id : a->step_id ? a->step_id : mr_flow_next_id();
     /* Everything that the execs and callbacks read is set before the first exec starts. */
     if (a->rendezvous)
         f->rendezvous = mr_rendezvous_ref(a->rendezvous);

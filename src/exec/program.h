@@ -52,5 +52,8 @@ typedef struct mr_flow_start_args {
 void mr_flow_start(mr_flow *f, const mr_flow_start_args *a);
 /* The first root error; the caller owns it. */
 mr_status *mr_flow_take_status(mr_flow *f);
+/* For a flow that is run without mr_flow_start (straight.c): an id for the next run, and the end of a run. */
+int64_t mr_flow_next_id(void);
+void mr_flow_end_step(mr_flow *f);
 
 #endif

@@ -7,6 +7,10 @@
  * The caller's list and this object point to each other. Whichever side ends first removes the link: the last
  * reference (forget), or the session (mr_later_end, which holds a reference meanwhile).
  *
+ * An open function (mr_later_fn) holds things of the session without being counted, so the end of the session closes
+ * it. Its state says whether a call is in progress: a call only changes the state, without the lock, unless the end
+ * waits for it.
+ *
  * Invariants, under mu: once `over` is set, busy only falls and no thread is added; `caller` is NULL only if
  * there was none or after busy has reached 0. */
 #include "run/later.h"
@@ -101,7 +105,7 @@ void mr_later_unref(mr_later *l)
 {
     if (!l || atomic_fetch_sub_explicit(&l->refs, 1, memory_order_acq_rel) != 1)
         return;
-    MR_ASSERT(l->busy == 0);
+    MR_ASSERT(l->busy == 0 && !l->fns);
     MR_ASSERT(!l->over || !l->caller);
     mr_lock(&l->mu);
     mr_caller *c = l->caller;
@@ -233,6 +237,131 @@ void mr_later_start(mr_later *l, const mr_later_call *a, void (*done)(void *ctx,
     c->call_later(c, l, &full, started_done, s);
 }
 
+/* ---- open functions ---- */
+
+enum fn_state {
+    FN_IDLE,
+    FN_RUNNING,
+    FN_AWAITED, /* running, and the end of the session waits for it */
+    FN_CLOSED,  /* the session has ended */
+};
+
+struct mr_later_fn {
+    mr_later *later; /* referenced */
+    mr_caller *caller;
+    struct mr_prepared *prepared; /* NULL once the session has ended */
+    _Atomic int state;            /* enum fn_state */
+    mr_later_fn *next, *prev;     /* in later->fns; guarded by its lock */
+};
+
+static void list_fn_locked(mr_later *l, mr_later_fn *f)
+{
+    f->prev = NULL;
+    if ((f->next = l->fns))
+        l->fns->prev = f;
+    l->fns = f;
+}
+
+/* Takes f off the list and returns what it holds of the session; NULL if the end of the session has taken that. */
+static struct mr_prepared *unlist_fn_locked(mr_later *l, mr_later_fn *f)
+{
+    struct mr_prepared *p = f->prepared;
+    if (!p)
+        return NULL;
+    if (f->prev)
+        f->prev->next = f->next;
+    else
+        l->fns = f->next;
+    if (f->next)
+        f->next->prev = f->prev;
+    f->prepared = NULL;
+    return p;
+}
+
+/* Counts as a call while the function is prepared. */
+mr_status *mr_later_fn_open(mr_later *l, const mr_later_call *a, int n_first, mr_later_fn **out)
+{
+    mr_caller *c;
+    struct mr_prepared *p = NULL;
+    mr_later_call full = with_cancel(l, a);
+    *out = NULL;
+    MR_TRY(enter_call(l, a->f->name, &c));
+    mr_status *st = c->open_fn(c, l, &full, n_first, &p);
+    if (!st) {
+        mr_later_fn *f = mr_new(mr_later_fn);
+        *f = (mr_later_fn){.later = mr_later_ref(l), .caller = c, .prepared = p};
+        mr_lock(&l->mu);
+        list_fn_locked(l, f);
+        mr_unlock(&l->mu);
+        *out = f;
+    }
+    leave_call(l);
+    return st;
+}
+
+/* The end of the session waits until the state is no longer FN_RUNNING, so what f holds stays valid meanwhile. */
+mr_status *mr_later_fn_run(mr_later_fn *f, mr_tensor *const *first, mr_tensor **rets)
+{
+    int was = FN_IDLE;
+    if (!atomic_compare_exchange_strong_explicit(&f->state, &was, FN_RUNNING, memory_order_acquire, memory_order_relaxed)) {
+        MR_ASSERT(was == FN_CLOSED);
+        return mr_error(MR_CANCELLED, "Session has been closed.");
+    }
+    mr_status *st = f->caller->run_fn(f->caller, f->prepared, first, rets);
+    was = FN_RUNNING;
+    if (atomic_compare_exchange_strong_explicit(&f->state, &was, FN_IDLE, memory_order_release, memory_order_relaxed))
+        return st;
+    MR_ASSERT(was == FN_AWAITED);
+    mr_lock(&f->later->mu);
+    atomic_store(&f->state, FN_IDLE);
+    mr_cond_broadcast(&f->later->idle);
+    mr_unlock(&f->later->mu);
+    return st;
+}
+
+int64_t mr_later_fn_cost_ns(mr_later_fn *f)
+{
+    return atomic_load_explicit(&f->state, memory_order_acquire) == FN_IDLE ? f->caller->fn_cost_ns(f->prepared)
+                                                                            : MR_LATER_FN_UNKNOWN;
+}
+
+/* Counts as a call while it gives back what it holds. */
+void mr_later_fn_close(mr_later_fn *f)
+{
+    if (!f)
+        return;
+    mr_later *l = f->later;
+    mr_lock(&l->mu);
+    MR_ASSERT(f->state == FN_IDLE || f->state == FN_CLOSED);
+    struct mr_prepared *p = unlist_fn_locked(l, f);
+    l->busy += p != NULL;
+    mr_unlock(&l->mu);
+    if (p) {
+        f->caller->close_fn(f->caller, p);
+        leave_call(l);
+    }
+    mr_later_unref(l);
+    mr_free(f);
+}
+
+/* Closes one open function, or waits for a change if a call of it is in progress. The lock is released meanwhile, so
+ * the list may be another afterwards. */
+static void end_fn_locked(mr_later *l, mr_later_fn *f) MR_REQUIRES(l->mu)
+{
+    int was = FN_IDLE;
+    if (!atomic_compare_exchange_strong(&f->state, &was, FN_CLOSED)) {
+        if (was == FN_AWAITED || atomic_compare_exchange_strong(&f->state, &was, FN_AWAITED))
+            mr_cond_wait(&l->idle, &l->mu);
+        return;
+    }
+    mr_caller *c = f->caller;
+    struct mr_prepared *p = unlist_fn_locked(l, f);
+    MR_ASSERT(p);
+    mr_unlock(&l->mu);
+    c->close_fn(c, p); /* f may be gone */
+    mr_lock(&l->mu);
+}
+
 /* ---- threads ---- */
 
 /* Once `finished` is set, another thread may join this one and free t. */
@@ -302,8 +431,11 @@ void mr_later_end(mr_later *l)
     mr_unlock(&l->mu);
     mr_cancel_start(l->cancel);
     mr_lock(&l->mu);
-    while (l->busy > 0)
-        mr_cond_wait(&l->idle, &l->mu);
+    while (l->busy > 0 || l->fns)
+        if (l->fns)
+            end_fn_locked(l, l->fns);
+        else
+            mr_cond_wait(&l->idle, &l->mu);
     l->caller = NULL;
     MR_ASSERT(l->over && l->busy == 0);
     thread *threads = l->threads;

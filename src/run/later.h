@@ -48,6 +48,21 @@ mr_status *mr_later_run(mr_later *l, const mr_later_call *a);
 void mr_later_start(mr_later *l, const mr_later_call *a, void (*done)(void *ctx, mr_status *st),
                     void *ctx);
 
+/* A function that one object calls many times, from one thread at a time: what does not differ from call to call is
+ * done once. It is the function that its name meant when it was opened. */
+typedef struct mr_later_fn mr_later_fn;
+/* a->args are the n_args last arguments (captured values), the same in all calls; they, a->f and a->cancel must outlive
+ * the mr_later_fn. n_first arguments come before them. */
+mr_status *mr_later_fn_open(mr_later *l, const mr_later_call *a, int n_first, mr_later_fn **out);
+/* As mr_later_run, with these first arguments. */
+mr_status *mr_later_fn_run(mr_later_fn *f, mr_tensor *const *first, mr_tensor **rets);
+/* About the time of a call that cannot wait and that one thread does best alone; such a call may also be made by a
+ * thread of the pool. MR_LATER_FN_UNKNOWN: the function may wait, has work for several threads, or was not measured
+ * yet. */
+#define MR_LATER_FN_UNKNOWN INT64_MAX
+int64_t mr_later_fn_cost_ns(mr_later_fn *f);
+void mr_later_fn_close(mr_later_fn *f); /* no call is in progress; NULL is fine */
+
 /* Starts a thread that the end of the session waits for. fn must return soon after mr_later_cancel is started.
  * CANCELLED if the session has ended; RESOURCE_EXHAUSTED if no thread can be started. */
 mr_status *mr_later_thread(mr_later *l, const char *name, void (*fn)(void *arg), void *arg);
@@ -65,6 +80,7 @@ struct mr_later {
     mr_caller *caller MR_GUARDED_BY(mu); /* NULL: none, or the session is over */
     bool over MR_GUARDED_BY(mu);
     int busy MR_GUARDED_BY(mu); /* calls under way */
+    mr_later_fn *fns MR_GUARDED_BY(mu); /* those that are open */
     struct mr_later_thread *threads MR_GUARDED_BY(mu);
     /* the caller's: */
     mr_cancel_entry in_session;

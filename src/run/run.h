@@ -169,6 +169,7 @@ void mr_instance_unref(mr_instance *k);
 /* ---- functions ---- */
 struct mr_later; /* run/later.h: calls outside of a step */
 struct mr_later_call;
+struct mr_prepared; /* a function that is ready to be called; belongs to the caller */
 struct mr_caller {
     /* Runs a function with n_args live tensors (borrowed). Before done is called, rets gets n_rets owned tensors; the
      * array belongs to the caller and must live until then. Cancelled with the step of r. */
@@ -187,6 +188,13 @@ struct mr_caller {
                     mr_tensor **rets, int n_rets, void (*done)(void *ctx, mr_status *st), void *ctx);
     /* No call with this mr_later_call.state is in progress or will follow. */
     void (*forget_state)(mr_caller *c, uint64_t state);
+    /* Prepares a function for many calls by one thread at a time; see mr_later_fn. a->args are the last arguments,
+     * which stay the same; n_first others come before them in each call. */
+    mr_status *(*open_fn)(mr_caller *c, struct mr_later *l, const struct mr_later_call *a, int n_first,
+                          struct mr_prepared **out);
+    mr_status *(*run_fn)(mr_caller *c, struct mr_prepared *p, mr_tensor *const *first, mr_tensor **rets);
+    int64_t (*fn_cost_ns)(const struct mr_prepared *p);
+    void (*close_fn)(mr_caller *c, struct mr_prepared *p);
 };
 
 /* Ends the asynchronous run r with a call of f: the inputs of r are the arguments and its outputs are the results. The

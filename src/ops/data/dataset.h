@@ -77,6 +77,7 @@ struct mr_iterator {
     mr_data_env *env;    /* referenced */
     mr_iterator *input;  /* owned; NULL: none */
     int depth;           /* number of iterators around it */
+    struct mr_data_opened *opened; /* functions that mr_data_call has opened; owned */
 };
 
 /* ---- creating datasets, in kernels ---- */
@@ -158,9 +159,12 @@ typedef struct mr_data_fn {
 } mr_data_fn;
 /* Function i of the state; n inputs of the run from first_in on follow its arguments. */
 void mr_data_fn_init(mr_data_fn *fn, mr_dataset *d, mr_run *r, int i, int first_in, int n);
-/* Calls the function and waits for it. */
+/* Calls the function and waits for it. An iterator always calls a function with the same numbers. */
 mr_status *mr_data_call(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const *args, int n_args,
                         mr_tensor **rets, int n_rets);
+/* The function for a thread that calls it many times, while fn, d and env exist; the caller closes it. */
+mr_status *mr_data_fn_open(const mr_data_fn *fn, const mr_dataset *d, const mr_data_env *env, int n_args, int n_rets,
+                           mr_later_fn **out);
 /* The number of results; 0 when it is not known. */
 int mr_data_fn_results(const mr_data_fn *fn, const mr_dataset *d);
 /* Handles a function that returned OUT_OF_RANGE: it ends the elements or, if there must be one for every element of

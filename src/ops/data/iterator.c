@@ -44,6 +44,8 @@ void mr_data_env_unref(mr_data_env *e)
 
 /* ---- iterators ---- */
 
+static void close_functions(mr_iterator *it);
+
 mr_status *mr_iterator_open(mr_dataset *d, mr_data_env *env, const mr_iterator *parent, mr_iterator **out)
 {
     int depth = parent ? parent->depth + 1 : 0;
@@ -81,6 +83,7 @@ void mr_iterator_close(mr_iterator *it)
     if (it->dataset->kind->close)
         it->dataset->kind->close(it);
     mr_iterator_close(it->input);
+    close_functions(it);
     atomic_fetch_sub_explicit(&it->env->root->n_open, 1, memory_order_relaxed);
     mr_object_unref(&it->dataset->base);
     mr_data_env_unref(it->env);
@@ -161,29 +164,61 @@ mr_status *mr_data_out_of_range(mr_status *st, bool keeps_count, bool *end)
     return said;
 }
 
-enum { FEW = 16 };
+/* A function that an iterator has called before; a kind has one to four functions. */
+typedef struct mr_data_opened {
+    const mr_data_fn *fn;
+    int n_args, n_rets;
+    mr_later_fn *f;
+    struct mr_data_opened *next;
+} opened;
+
+static opened *find_opened(const mr_iterator *it, const mr_data_fn *fn)
+{
+    opened *o = it->opened;
+    while (o && o->fn != fn)
+        o = o->next;
+    return o;
+}
+
+mr_status *mr_data_fn_open(const mr_data_fn *fn, const mr_dataset *d, const mr_data_env *env, int n_args, int n_rets,
+                           mr_later_fn **out)
+{
+    return mr_later_fn_open(d->later, &(mr_later_call){.f = fn->f, .args = fn->captured, .n_args = fn->n_captured,
+                                                       .n_rets = n_rets, .cancel = env->cancel, .state = env->state,
+                                                       .one_thread = fn->one_thread},
+                            n_args, out);
+}
+
+/* The function is opened at its first call. */
+static mr_status *open_function(mr_iterator *it, const mr_data_fn *fn, int n_args, int n_rets, opened **out)
+{
+    mr_later_fn *f;
+    MR_TRY(mr_data_fn_open(fn, it->dataset, it->env, n_args, n_rets, &f));
+    opened *o = mr_new(opened);
+    *o = (opened){fn, n_args, n_rets, f, it->opened};
+    it->opened = *out = o;
+    return NULL;
+}
+
+static void close_functions(mr_iterator *it)
+{
+    for (opened *o = it->opened, *next; o; o = next) {
+        next = o->next;
+        mr_later_fn_close(o->f);
+        mr_free(o);
+    }
+}
 
 mr_status *mr_data_call(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const *args, int n_args,
                         mr_tensor **rets, int n_rets)
 {
-    mr_tensor *few[FEW], **all = n_args + fn->n_captured <= FEW ? few : mr_element_new(n_args + fn->n_captured);
-    for (int i = 0; i < n_args; i++)
-        all[i] = args[i];
-    for (int i = 0; i < fn->n_captured; i++)
-        all[n_args + i] = fn->captured[i];
+    opened *o = find_opened(it, fn);
     for (int i = 0; i < n_rets; i++)
         rets[i] = NULL;
-    mr_status *st = mr_later_run(it->dataset->later, &(mr_later_call){.f = fn->f,
-                                                                      .args = all,
-                                                                      .n_args = n_args + fn->n_captured,
-                                                                      .rets = rets,
-                                                                      .n_rets = n_rets,
-                                                                      .cancel = it->env->cancel,
-                                                                      .state = it->env->state,
-                                                                      .one_thread = fn->one_thread});
-    if (all != few)
-        mr_free(all);
-    return st;
+    if (!o)
+        MR_TRY(open_function(it, fn, n_args, n_rets, &o));
+    MR_ASSERT(o->n_args == n_args && o->n_rets == n_rets);
+    return mr_later_fn_run(o->f, args, rets);
 }
 
 void mr_data_start(const mr_data_fn *fn, const mr_dataset *d, const mr_data_env *e, mr_tensor *const *args, int n_args,
