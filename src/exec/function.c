@@ -642,8 +642,10 @@ static bool runs_straight(const prepared *k)
 
 static int64_t fn_cost_ns(const prepared *k)
 {
-    int64_t ns = k->straight && !mr_straight_waits(k->straight) && runs_straight(k) ? mr_straight_cost_ns(k->straight) : 0;
-    return ns > 0 ? ns : MR_LATER_FN_UNKNOWN;
+    if (!k->straight || mr_straight_waits(k->straight))
+        return MR_LATER_FN_UNKNOWN;
+    int64_t ns = mr_straight_cost_ns(k->straight);
+    return ns > 0 && runs_straight(k) ? ns : MR_LATER_FN_UNKNOWN;
 }
 
 /* As call_and_wait. */

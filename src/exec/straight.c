@@ -95,7 +95,12 @@ static void sum_costs(mr_straight *s)
 
 bool mr_straight_waits(const mr_straight *s) { return s->waits; }
 int mr_straight_heavy(const mr_straight *s) { return s->n_heavy; }
-int64_t mr_straight_cost_ns(const mr_straight *s) { return s->cost_ns; }
+
+int64_t mr_straight_cost_ns(mr_straight *s)
+{
+    sum_costs(s);
+    return s->cost_ns;
+}
 
 /* ---- making and freeing ---- */
 

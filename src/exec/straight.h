@@ -27,9 +27,10 @@ mr_status *mr_straight_run(mr_straight *s);
 
 /* True if some node may wait. */
 bool mr_straight_waits(const mr_straight *s);
-/* The number of nodes that were measured to be worth another thread, or were not measured yet. */
+/* The number of nodes that were measured to be worth another thread, or were not measured yet. Some runs and
+ * mr_straight_cost_ns look again. */
 int mr_straight_heavy(const mr_straight *s);
 /* About the time of a run; 0: not measured yet. */
-int64_t mr_straight_cost_ns(const mr_straight *s);
+int64_t mr_straight_cost_ns(mr_straight *s);
 
 #endif

@@ -76,6 +76,16 @@ static mr_status *read_length(mr_record_reader *r, uint64_t *n)
     return NULL;
 }
 
+bool mr_record_is_buffered(const mr_record_reader *r)
+{
+    mr_sv there = mr_stream_buffered(r->in);
+    uint64_t n;
+    if (mr_stream_offset(r->in) != r->next || there.n < MR_RECORD_HEADER + MR_RECORD_FOOTER)
+        return false;
+    memcpy(&n, there.p, sizeof(n));
+    return n <= there.n - MR_RECORD_HEADER - MR_RECORD_FOOTER;
+}
+
 /* `next` advances only after the whole record has been read and verified. */
 mr_status *mr_record_read(mr_record_reader *r, mr_str *record)
 {

@@ -28,6 +28,8 @@ void mr_record_reader_close(mr_record_reader *r); /* NULL is fine */
 /* The next record into `record` (cleared first). OUT_OF_RANGE "eof" at the end; DATA_LOSS "corrupted record at N",
  * "truncated record at N". After an error the position is still that of the record that failed. */
 mr_status *mr_record_read(mr_record_reader *r, mr_str *record);
+/* True if the next record is in memory as a whole: mr_record_read will not ask the file. */
+bool mr_record_is_buffered(const mr_record_reader *r);
 /* Passes over records without checking their bytes; *skipped < n only with an error. */
 mr_status *mr_record_skip(mr_record_reader *r, int64_t n, int64_t *skipped);
 /* Where the next record begins, in decompressed bytes; a later seek goes there. */

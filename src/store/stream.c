@@ -204,6 +204,8 @@ static mr_status *fill_window(mr_stream *s)
 
 uint64_t mr_stream_offset(const mr_stream *s) { return s->taken; }
 
+mr_sv mr_stream_buffered(const mr_stream *s) { return (mr_sv){s->at, (size_t)(s->end - s->at)}; }
+
 static void take_bytes(mr_stream *s, size_t n)
 {
     s->at += n;

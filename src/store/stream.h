@@ -47,6 +47,9 @@ mr_status *mr_stream_read_all(mr_stream *s, mr_str *out);
  * OUT_OF_RANGE at the end. */
 mr_status *mr_stream_line(mr_stream *s, mr_str *line);
 
+/* The bytes that can be read without asking the file, borrowed until the next call. */
+mr_sv mr_stream_buffered(const mr_stream *s);
+
 /* Compresses bytes into a file, which is borrowed. */
 typedef struct mr_deflater mr_deflater;
 /* level -1: zlib's default. */

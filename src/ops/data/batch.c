@@ -28,11 +28,11 @@ static mr_status *stack_all(const batch *d, const mr_gathered *e, mr_tensor **ou
 {
     for (int i = 0; i < d->base.n; i++)
         MR_TRY(d->padded ? mr_gathered_stack_padded(e, i, d->padded[i], d->padding[i], &out[i])
-                         : mr_gathered_stack(e, i, 0, e->n, 1, &out[i]));
+                         : mr_gathered_stack_last(e, i, &out[i]));
     return NULL;
 }
 
-/* An error in the middle of a batch discards the elements before it. */
+/* An error in the middle of a batch discards the elements before it; they stay if an attempt gives up. */
 static mr_status *batch_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const batch *d = (batch *)it->dataset;
@@ -41,6 +41,8 @@ static mr_status *batch_next(mr_iterator *it, mr_tensor **out, bool *end)
     if ((*end = g->ended))
         return NULL;
     st = mr_gathered_fill(&g->some, it->input, d->n, &g->ended);
+    if (st && mr_gave_up(it))
+        return st;
     *end = !st && (g->some.n == 0 || (d->drop_remainder && g->some.n < d->n));
     if (!st && !*end)
         st = stack_all(d, &g->some, out);
@@ -55,9 +57,9 @@ static int64_t batch_count(const mr_dataset *p)
     return n < 0 ? n : n / d->n + (!d->drop_remainder && n % d->n > 0);
 }
 
-static const mr_dataset_kind batch_kind = {"Batch", sizeof(batch), sizeof(gathering), NULL, batch_next, gathering_close, batch_count};
+static const mr_dataset_kind batch_kind = {"Batch", sizeof(batch), sizeof(gathering), NULL, batch_next, gathering_close, batch_count, .tries = true};
 static const mr_dataset_kind padded_kind = {"PaddedBatch", sizeof(batch), sizeof(gathering), NULL, batch_next, gathering_close,
-                                            batch_count};
+                                            batch_count, .tries = true};
 
 static mr_status *read_size(mr_run *r, int64_t *out)
 {
@@ -222,7 +224,7 @@ static mr_status *window_next(mr_iterator *it, mr_tensor **out, bool *end)
     if ((*end = p->at >= w->all.n))
         return NULL;
     for (int i = 0; i < w->base.n; i++)
-        out[i] = mr_tensor_ref(w->all.p[p->at][i]);
+        out[i] = mr_tensor_ref(mr_gathered_at(&w->all, p->at)[i]);
     p->at++;
     return NULL;
 }
@@ -231,7 +233,7 @@ static int64_t window_count(const mr_dataset *d) { return ((const window *)d)->a
 static void window_free(mr_dataset *d) { mr_gathered_deinit(&((window *)d)->all); }
 
 static const mr_dataset_kind window_kind = {"Window elements", sizeof(window), sizeof(window_iterator), .next = window_next,
-                                            .cardinality = window_count, .free = window_free};
+                                            .cardinality = window_count, .free = window_free, .tries = true};
 
 mr_dataset *mr_gathered_dataset(const mr_dataset *like, mr_gathered *e)
 {
@@ -250,7 +252,7 @@ static mr_status *give_window(const windows *d, const mr_gathered *e, int i, int
     mr_status *st = NULL;
     w->all.width = 1;
     for (int64_t k = 0; !st && k < n; k++)
-        st = mr_gathered_push(&w->all, (mr_tensor *[]){mr_tensor_ref(e->p[k * d->stride][i])});
+        st = mr_gathered_push(&w->all, (mr_tensor *[]){mr_tensor_ref(mr_gathered_at(e, k * d->stride)[i])});
     if (!st)
         st = mr_dataset_tensor(&w->base, out);
     mr_object_unref(&w->base.base);
@@ -528,7 +530,7 @@ static int64_t unbatch_count(const mr_dataset *d)
 }
 
 static const mr_dataset_kind unbatch_kind = {"Unbatch", sizeof(mr_dataset), sizeof(unbatching), NULL, unbatch_next, unbatch_close,
-                                             unbatch_count};
+                                             unbatch_count, .tries = true};
 
 /* As in TensorFlow, a component that is a scalar at run time is an error of the element, not of the dataset. */
 static mr_status *unbatch_dataset(mr_run *r)

@@ -85,7 +85,7 @@ static mr_status *read_memory(caching *c, const cache *d, mr_tensor **out, bool 
     if (all->width != d->base.n)
         return mr_invalid("The cache holds elements of %d components, expected %d", all->width, d->base.n);
     for (int i = 0; i < d->base.n; i++)
-        out[i] = mr_tensor_ref(all->p[c->at][i]);
+        out[i] = mr_tensor_ref(mr_gathered_at(all, c->at)[i]);
     c->at++;
     return NULL;
 }
@@ -172,6 +172,8 @@ static mr_status *cache_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const cache *d = (cache *)it->dataset;
     caching *c = (caching *)it;
+    if (!d->memory)
+        MR_TRY(mr_give_up(it)); /* files may be slow */
     if (!c->begun)
         MR_TRY(begin_pass(c, d));
     if (c->reads)
@@ -199,7 +201,7 @@ static void cache_free(mr_dataset *d)
 }
 
 static const mr_dataset_kind cache_kind = {"Cache", sizeof(cache), sizeof(caching), cache_open, cache_next, cache_close,
-                                           mr_dataset_cardinality_of_input, cache_free};
+                                           mr_dataset_cardinality_of_input, cache_free, .tries = true};
 
 /* Takes ownership of memory; NULL: creates a new one. */
 static mr_status *make_cache(mr_run *r, memory *m)

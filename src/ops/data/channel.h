@@ -1,6 +1,6 @@
 /* ops/data/channel.h -- a thread computes elements ahead, and one consumer takes them in order.
  *
- * The thread reads the iterator and sleeps when `ahead` elements are ready. The thread and the consumer each hold a
+ * The thread reads the iterator and sleeps when `ahead` elements are ready that the consumer has not asked for. The thread and the consumer each hold a
  * reference to the channel: closing it cancels the thread and does not wait; the last one to release it closes the
  * iterator. */
 #ifndef MR_OPS_DATA_CHANNEL_H
@@ -18,8 +18,9 @@ mr_channel *mr_channel_new(mr_data_env *env, int64_t ahead, mr_channel_set *set)
 mr_data_env *mr_channel_env(mr_channel *c);
 /* Sets the iterator to read and takes ownership of it; its environment must be the channel's. Call this once. */
 void mr_channel_over(mr_channel *c, mr_iterator *it);
-/* As mr_iterator_next; starts the thread at the first call. */
+/* As mr_iterator_next and mr_iterator_next_block; they start the thread at the first call. */
 mr_status *mr_channel_next(mr_channel *c, mr_tensor **out, bool *end);
+mr_status *mr_channel_next_block(mr_channel *c, int64_t most, mr_tensor **out, int64_t *n, bool *end);
 /* Starts the thread before the first request. */
 mr_status *mr_channel_begin(mr_channel *c);
 void mr_channel_close(mr_channel *c); /* NULL is fine */

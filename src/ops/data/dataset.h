@@ -9,6 +9,10 @@
  * iterator that has threads shares reference-counted objects with them: closing it cancels the threads and does not
  * wait.
  *
+ * A step that wants an element may first try to get it on its own thread (mr_attempt), which may be one of the pool:
+ * the element is then made without a hand-over to the iterator's thread and back. An attempt never waits and takes
+ * little time, or else gives up; the thread then continues where it stopped.
+ *
  * Guarantees: mr_iterator_next checks for cancellation first, so that no loop over it runs for ever; the number and
  * types of the tensors it gives are those of its dataset. */
 #ifndef MR_OPS_DATA_DATASET_H
@@ -31,6 +35,8 @@ typedef struct mr_data_env {
     mr_cancel *cancel;
     struct mr_data_env *root;
     bool any_order;         /* the options of the dataset allow any order of its elements */
+    struct mr_data_env *asker;  /* the environment whose `attempt` counts here: itself, or one above it */
+    struct mr_attempt *attempt; /* what the thread that uses the iterators is doing; NULL: it may wait */
     uint64_t state;         /* of the root: functions have separate state in each root, as in TensorFlow's iterators */
     _Atomic int64_t n_open; /* iterators of all environments below a root */
 } mr_data_env;
@@ -48,6 +54,11 @@ typedef struct mr_dataset_kind {
     void (*close)(mr_iterator *it);      /* it->input is closed after it */
     int64_t (*cardinality)(const mr_dataset *d); /* NULL: unknown */
     void (*free)(mr_dataset *d);
+    /* See mr_iterator_next_block; the elements are of the dataset's types. NULL: one after the other. */
+    mr_status *(*next_block)(mr_iterator *it, int64_t most, mr_tensor **out, int64_t *n, bool *end);
+    /* next works in attempts: it calls mr_give_up before it would wait, mr_data_may_call before it takes an element
+     * for a function, and loses nothing if a call of mr_iterator_next gives up. */
+    bool tries;
 } mr_dataset_kind;
 
 struct mr_dataset {
@@ -139,6 +150,27 @@ void mr_iterator_close(mr_iterator *it); /* NULL is fine */
 /* Gives the next element, whose tensors the caller owns; or sets *end, and again at every later call. An error is
  * never the end: the caller may ask for the element after it. */
 mr_status *mr_iterator_next(mr_iterator *it, mr_tensor **out, bool *end);
+/* Gives `most` elements (rows of dataset->n tensors in `out`), *n fewer if an error or the end takes the place of the
+ * next one. The caller needs all of them: what makes elements in other threads may make as many before it wakes the
+ * caller. */
+mr_status *mr_iterator_next_block(mr_iterator *it, int64_t most, mr_tensor **out, int64_t *n, bool *end);
+
+/* An attempt to get an element on a thread that must not wait. */
+typedef struct mr_attempt {
+    const mr_cancel *run; /* of the step that wants the element */
+    int64_t until_ns;     /* time to give up */
+    int patience;         /* calls of mr_iterator_next before the clock is read */
+    bool gave_up;         /* what mr_iterator_next returned is not an error of the element */
+} mr_attempt;
+#define MR_ATTEMPT_NS 50000 /* longer than this a thread of the pool is not occupied; a hand-over costs a fifth of it */
+static inline mr_attempt *mr_iterator_attempt(const mr_iterator *it) { return it->env->asker->attempt; }
+static inline bool mr_gave_up(const mr_iterator *it)
+{
+    return mr_iterator_attempt(it) && mr_iterator_attempt(it)->gave_up;
+}
+/* During an attempt: the status that ends it. Otherwise NULL. */
+mr_status *mr_give_up(mr_iterator *it);
+
 /* True if the elements must be in the order of the input; order: as in mr_dataset_state. */
 static inline bool mr_iterator_in_order(const mr_iterator *it, int order)
 {
@@ -147,6 +179,9 @@ static inline bool mr_iterator_in_order(const mr_iterator *it, int order)
 /* Opens input i in addition to it->input. */
 mr_status *mr_iterator_open_input(mr_iterator *it, int i, mr_iterator **out);
 void mr_element_drop(mr_tensor **t, int n); /* leaves NULLs */
+/* INVALID_ARGUMENT, after dropping it, if an element is not of the dataset's types: a function may return others. */
+mr_status *mr_element_check(const mr_dataset *d, mr_tensor **out);
+enum { MR_FEW_TENSORS = 16 }; /* an element of as many is kept on the stack */
 /* An array of NULLs on the heap (mr_free); n is the number of types of a node, so it is bounded by the node's size. */
 static inline mr_tensor **mr_element_new(int n) { return mr_new_array(mr_tensor *, n); }
 
@@ -162,6 +197,8 @@ void mr_data_fn_init(mr_data_fn *fn, mr_dataset *d, mr_run *r, int i, int first_
 /* Calls the function and waits for it. An iterator always calls a function with the same numbers. */
 mr_status *mr_data_call(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const *args, int n_args,
                         mr_tensor **rets, int n_rets);
+/* During an attempt: gives up unless a call of the function is known to be short. */
+mr_status *mr_data_may_call(const mr_data_fn *fn, mr_iterator *it);
 /* The function for a thread that calls it many times, while fn, d and env exist; the caller closes it. */
 mr_status *mr_data_fn_open(const mr_data_fn *fn, const mr_dataset *d, const mr_data_env *env, int n_args, int n_rets,
                            mr_later_fn **out);

@@ -70,11 +70,19 @@ static mr_status *open_stream(reading *p, const files *d)
     return st;
 }
 
+static bool has_line(const mr_stream *s)
+{
+    mr_sv there = s ? mr_stream_buffered(s) : (mr_sv){0};
+    return there.n > 0 && memchr(there.p, '\n', there.n);
+}
+
 /* If a file cannot be opened, the next call skips it. */
 static mr_status *text_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const files *d = (files *)it->dataset;
     reading *p = (reading *)it;
+    if (mr_iterator_attempt(it) && !has_line(p->stream))
+        return mr_give_up(it);
     while (p->file < d->names->n) {
         mr_status *st = p->stream ? NULL : open_stream(p, d);
         if (!st && !(st = mr_stream_line(p->stream, &p->line)))
@@ -88,7 +96,7 @@ static mr_status *text_next(mr_iterator *it, mr_tensor **out, bool *end)
     return NULL;
 }
 
-static const mr_dataset_kind text_kind = {"TextLine", sizeof(files), sizeof(reading), NULL, text_next, reading_close};
+static const mr_dataset_kind text_kind = {"TextLine", sizeof(files), sizeof(reading), NULL, text_next, reading_close, .tries = true};
 
 /* names: input 0, a scalar or a vector. */
 static mr_status *new_files(mr_run *r, const mr_dataset_kind *k, int compression, int buffer, files **out)
@@ -151,6 +159,8 @@ static mr_status *record_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const files *d = (files *)it->dataset;
     reading *p = (reading *)it;
+    if (mr_iterator_attempt(it) && !(p->records && mr_record_is_buffered(p->records)))
+        return mr_give_up(it);
     while (p->file < d->names->n) {
         mr_status *st = p->records ? NULL : open_records(p, d);
         if (!st && !(st = mr_record_read(p->records, &p->line)))
@@ -164,7 +174,7 @@ static mr_status *record_next(mr_iterator *it, mr_tensor **out, bool *end)
     return NULL;
 }
 
-static const mr_dataset_kind record_kind = {"TFRecord", sizeof(files), sizeof(reading), NULL, record_next, reading_close};
+static const mr_dataset_kind record_kind = {"TFRecord", sizeof(files), sizeof(reading), NULL, record_next, reading_close, .tries = true};
 
 static mr_status *read_offsets(mr_run *r, files *d)
 {

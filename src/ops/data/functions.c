@@ -42,12 +42,16 @@ static mr_status *map_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const called *d = (called *)it->dataset;
     int n = d->base.inputs[0]->n;
-    mr_tensor **in = mr_element_new(n);
-    mr_status *st = mr_iterator_next(it->input, in, end);
-    if (!st && !*end)
+    mr_tensor *few[MR_FEW_TENSORS], **in = n <= MR_FEW_TENSORS ? few : mr_element_new(n);
+    mr_status *st = mr_data_may_call(&d->fn, it);
+    if (!st)
+        st = mr_iterator_next(it->input, in, end);
+    if (!st && !*end) {
         st = mr_data_out_of_range(mr_data_call(&d->fn, it, in, n, out, d->base.n), d->keeps_count, end);
-    mr_element_drop(in, n);
-    mr_free(in);
+        mr_element_drop(in, n);
+    }
+    if (in != few)
+        mr_free(in);
     return st;
 }
 
@@ -56,7 +60,8 @@ static int64_t map_count(const mr_dataset *d)
     return ((const called *)d)->keeps_count ? mr_dataset_cardinality_of_input(d) : MR_CARDINALITY_UNKNOWN;
 }
 
-static const mr_dataset_kind map_kind = {"Map", sizeof(called), sizeof(mr_iterator), .next = map_next, .cardinality = map_count};
+static const mr_dataset_kind map_kind = {"Map", sizeof(called), sizeof(mr_iterator), .next = map_next, .cardinality = map_count,
+                                         .tries = true};
 
 static mr_status *map_dataset(mr_run *r) { return give_called(r, &map_kind, true); }
 
@@ -74,6 +79,7 @@ static mr_status *filter_next(mr_iterator *it, mr_tensor **out, bool *end)
     const called *d = (called *)it->dataset;
     for (;;) {
         bool yes = false;
+        MR_TRY(mr_data_may_call(&d->fn, it));
         MR_TRY(mr_iterator_next(it->input, out, end));
         if (*end)
             return NULL;
@@ -84,7 +90,7 @@ static mr_status *filter_next(mr_iterator *it, mr_tensor **out, bool *end)
     }
 }
 
-static const mr_dataset_kind filter_kind = {"Filter", sizeof(called), sizeof(mr_iterator), .next = filter_next};
+static const mr_dataset_kind filter_kind = {"Filter", sizeof(called), sizeof(mr_iterator), .next = filter_next, .tries = true};
 
 static mr_status *filter_dataset(mr_run *r) { return give_called(r, &filter_kind, false); }
 
@@ -106,6 +112,7 @@ static mr_status *take_while_next(mr_iterator *it, mr_tensor **out, bool *end)
     bool yes = false;
     if ((*end = e->ended))
         return NULL;
+    MR_TRY(mr_data_may_call(&d->fn, it));
     MR_TRY(mr_iterator_next(it->input, out, end));
     if (!*end)
         MR_TRY(mr_data_out_of_range(mr_data_call_bool(&d->fn, it, out, d->base.n, &yes), false, end));
@@ -113,7 +120,8 @@ static mr_status *take_while_next(mr_iterator *it, mr_tensor **out, bool *end)
     return NULL;
 }
 
-static const mr_dataset_kind take_while_kind = {"TakeWhile", sizeof(called), sizeof(ending), .next = take_while_next};
+static const mr_dataset_kind take_while_kind = {"TakeWhile", sizeof(called), sizeof(ending), .next = take_while_next,
+                                                .tries = true};
 
 static mr_status *take_while_dataset(mr_run *r) { return give_called(r, &take_while_kind, false); }
 
@@ -136,7 +144,9 @@ static mr_status *open_next(mr_iterator *it, mr_iterator **out, bool *end)
     const called *d = (called *)it->dataset;
     int n = d->base.inputs[0]->n;
     mr_tensor **in = mr_element_new(n);
-    mr_status *st = mr_iterator_next(it->input, in, end);
+    mr_status *st = mr_data_may_call(&d->fn, it);
+    if (!st)
+        st = mr_iterator_next(it->input, in, end);
     if (!st && !*end)
         st = mr_data_call_dataset(&d->fn, it, in, n, out);
     mr_element_drop(in, n);
@@ -163,7 +173,8 @@ static mr_status *flat_map_next(mr_iterator *it, mr_tensor **out, bool *end)
 
 static void flat_map_close(mr_iterator *it) { mr_iterator_close(((nested *)it)->inner); }
 
-static const mr_dataset_kind flat_map_kind = {"FlatMap", sizeof(called), sizeof(nested), NULL, flat_map_next, flat_map_close};
+static const mr_dataset_kind flat_map_kind = {"FlatMap", sizeof(called), sizeof(nested), NULL, flat_map_next, flat_map_close,
+                                              .tries = true};
 
 static mr_status *flat_map_dataset(mr_run *r) { return give_called(r, &flat_map_kind, true); }
 
@@ -243,7 +254,7 @@ static void interleave_close(mr_iterator *it)
 }
 
 static const mr_dataset_kind interleave_kind = {"Interleave", sizeof(called), sizeof(interleaving), NULL, interleave_next,
-                                                interleave_close};
+                                                interleave_close, .tries = true};
 
 static mr_status *interleave_dataset(mr_run *r)
 {
@@ -304,7 +315,9 @@ static mr_status *scan_next(mr_iterator *it, mr_tensor **out, bool *end)
     }
     mr_tensor **args = mr_element_new(d->n_state + n_in);
     memcpy(args, p->state, sizeof *args * (size_t)d->n_state);
-    mr_status *st = mr_iterator_next(it->input, args + d->n_state, end);
+    mr_status *st = mr_data_may_call(&d->fn, it);
+    if (!st)
+        st = mr_iterator_next(it->input, args + d->n_state, end);
     if (!st && !*end)
         st = scan_call(p, d, args, out, end);
     mr_element_drop(args + d->n_state, n_in);
@@ -320,7 +333,8 @@ static void scan_close(mr_iterator *it)
     mr_free(p->state);
 }
 
-static const mr_dataset_kind scan_kind = {"Scan", sizeof(called), sizeof(scanning), NULL, scan_next, scan_close, map_count};
+static const mr_dataset_kind scan_kind = {"Scan", sizeof(called), sizeof(scanning), NULL, scan_next, scan_close, map_count,
+                                          .tries = true};
 
 static mr_status *scan_dataset(mr_run *r)
 {

@@ -1,4 +1,5 @@
 /* ops/data/iterator.c -- iterates over datasets, and calls their functions. */
+#include "base/clock.h"
 #include "base/memory.h"
 #include "graph/library.h"
 #include "ops/data/dataset.h"
@@ -14,6 +15,7 @@ static mr_data_env *new_env(mr_data_env *parent, mr_later *l)
     mr_refs_init(&e->refs);
     e->parent = parent ? mr_data_env_ref(parent) : NULL;
     e->root = parent ? parent->root : e;
+    e->asker = e;
     e->any_order = parent && parent->any_order;
     e->state = parent ? parent->state : mr_later_state_new();
     e->later = mr_later_ref(l);
@@ -99,7 +101,7 @@ void mr_element_drop(mr_tensor **t, int n)
 }
 
 /* A function may return other types than the calling node declares. */
-static mr_status *check_element(const mr_dataset *d, mr_tensor **out)
+mr_status *mr_element_check(const mr_dataset *d, mr_tensor **out)
 {
     for (int i = 0; i < d->n; i++) {
         if (MR_LIKELY(out[i] && out[i]->dtype == mr_dtype_base(d->types[i])))
@@ -112,6 +114,30 @@ static mr_status *check_element(const mr_dataset *d, mr_tensor **out)
     return NULL;
 }
 
+/* ---- attempts ---- */
+
+enum { MOST_CALLS_WITHOUT_CLOCK = 16, MAX_ATTEMPT_DEPTH = 64 }; /* depth: the thread's stack is not ours */
+
+mr_status *mr_give_up(mr_iterator *it)
+{
+    mr_attempt *a = mr_iterator_attempt(it);
+    if (!a)
+        return NULL;
+    a->gave_up = true;
+    return mr_error(MR_CANCELLED, "The attempt was given up");
+}
+
+/* Gives up if the kind does not work in attempts, the time is over, or nobody wants the element any longer. */
+static mr_status *continue_attempt(mr_iterator *it, mr_attempt *a)
+{
+    if (!it->dataset->kind->tries || it->depth > MAX_ATTEMPT_DEPTH || a->gave_up)
+        return mr_give_up(it);
+    if (--a->patience > 0)
+        return NULL;
+    a->patience = MOST_CALLS_WITHOUT_CLOCK;
+    return mr_cancel_started(a->run) || mr_now_ns() > a->until_ns ? mr_give_up(it) : NULL;
+}
+
 mr_status *mr_iterator_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const mr_dataset *d = it->dataset;
@@ -120,6 +146,8 @@ mr_status *mr_iterator_next(mr_iterator *it, mr_tensor **out, bool *end)
         out[i] = NULL;
     if (MR_UNLIKELY(mr_cancel_started(it->env->cancel)))
         return mr_error(MR_CANCELLED, "Iterator was cancelled");
+    if (mr_iterator_attempt(it))
+        MR_TRY(continue_attempt(it, mr_iterator_attempt(it)));
     mr_stop outer = mr_stop_swap(mr_cancel_stop(it->env->cancel));
     mr_status *st = d->kind->next(it, out, end);
     mr_stop_swap(outer);
@@ -128,7 +156,35 @@ mr_status *mr_iterator_next(mr_iterator *it, mr_tensor **out, bool *end)
         *end = *end && !st; /* one part may have ended before another part failed */
         return st;
     }
-    return check_element(d, out);
+    return mr_element_check(d, out);
+}
+
+static mr_status *next_one_by_one(mr_iterator *it, int64_t most, mr_tensor **out, int64_t *n, bool *end)
+{
+    for (*n = 0; *n < most; ++*n) {
+        MR_TRY(mr_iterator_next(it, out + *n * it->dataset->n, end));
+        if (*end)
+            break;
+    }
+    return NULL;
+}
+
+/* Attempts go one by one, because mr_iterator_next counts them. */
+mr_status *mr_iterator_next_block(mr_iterator *it, int64_t most, mr_tensor **out, int64_t *n, bool *end)
+{
+    const mr_dataset *d = it->dataset;
+    *n = 0;
+    *end = false;
+    if (!d->kind->next_block || mr_iterator_attempt(it))
+        return next_one_by_one(it, most, out, n, end);
+    if (MR_UNLIKELY(mr_cancel_started(it->env->cancel)))
+        return mr_error(MR_CANCELLED, "Iterator was cancelled");
+    mr_stop outer = mr_stop_swap(mr_cancel_stop(it->env->cancel));
+    mr_status *st = d->kind->next_block(it, most, out, n, end);
+    mr_stop_swap(outer);
+    MR_ASSERT(*n <= most && (st || *end || *n == most));
+    *end = *end && !st;
+    return st;
 }
 
 /* ---- functions ---- */
@@ -207,6 +263,16 @@ static void close_functions(mr_iterator *it)
         mr_later_fn_close(o->f);
         mr_free(o);
     }
+}
+
+/* Opening a function may take long, so it is left to a thread that may wait. */
+mr_status *mr_data_may_call(const mr_data_fn *fn, mr_iterator *it)
+{
+    mr_attempt *a = mr_iterator_attempt(it);
+    if (MR_LIKELY(!a))
+        return NULL;
+    const opened *o = find_opened(it, fn);
+    return o && mr_later_fn_cost_ns(o->f) <= MR_ATTEMPT_NS ? NULL : mr_give_up(it);
 }
 
 mr_status *mr_data_call(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const *args, int n_args,

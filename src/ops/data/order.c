@@ -40,7 +40,7 @@ static int64_t take_count(const mr_dataset *d)
     return most < 0 ? n : MR_MIN(n, most);
 }
 
-static const mr_dataset_kind take_kind = {"Take", sizeof(counted), sizeof(counting), .next = take_next, .cardinality = take_count};
+static const mr_dataset_kind take_kind = {"Take", sizeof(counted), sizeof(counting), .next = take_next, .cardinality = take_count, .tries = true};
 
 static mr_status *one_number(mr_run *r, const mr_dataset_kind *k)
 {
@@ -87,7 +87,7 @@ static int64_t skip_count(const mr_dataset *d)
     return n < 0 ? n : MR_MAX(n - skipped, 0);
 }
 
-static const mr_dataset_kind skip_kind = {"Skip", sizeof(counted), sizeof(counting), .next = skip_next, .cardinality = skip_count};
+static const mr_dataset_kind skip_kind = {"Skip", sizeof(counted), sizeof(counting), .next = skip_next, .cardinality = skip_count, .tries = true};
 
 static mr_status *skip_dataset(mr_run *r) { return one_number(r, &skip_kind); }
 
@@ -140,7 +140,7 @@ static int64_t repeat_count(const mr_dataset *d)
 }
 
 static const mr_dataset_kind repeat_kind = {"Repeat", sizeof(counted), sizeof(counting), repeat_open, repeat_next,
-                                            .cardinality = repeat_count};
+                                            .cardinality = repeat_count, .tries = true};
 
 static mr_status *repeat_dataset(mr_run *r) { return one_number(r, &repeat_kind); }
 
@@ -184,7 +184,7 @@ static int64_t shard_count(const mr_dataset *d)
     return n < 0 ? n : n / k->n + (k->index < n % k->n);
 }
 
-static const mr_dataset_kind shard_kind = {"Shard", sizeof(shard), sizeof(counting), .next = shard_next, .cardinality = shard_count};
+static const mr_dataset_kind shard_kind = {"Shard", sizeof(shard), sizeof(counting), .next = shard_next, .cardinality = shard_count, .tries = true};
 
 static mr_status *shard_dataset(mr_run *r)
 {
@@ -241,7 +241,7 @@ static int64_t concatenate_count(const mr_dataset *d)
 }
 
 static const mr_dataset_kind concatenate_kind = {"Concatenate", sizeof(mr_dataset), sizeof(counting), .next = concatenate_next,
-                                                 .cardinality = concatenate_count};
+                                                 .cardinality = concatenate_count, .tries = true};
 
 /* The shapes that hold for the elements of all inputs from `first` on, which have the same types. */
 static mr_status *relax_shapes(mr_dataset *d, int first)
@@ -287,6 +287,10 @@ typedef struct many { /* an iterator over several datasets */
     mr_iterator base;
     mr_iterator **all; /* n_inputs of them; NULL: ended */
     bool ended;
+    /* what zip has of an element when an attempt gave up: */
+    int n_asked; /* inputs that were asked */
+    mr_tensor **kept; /* the tensors of all inputs; NULL: not made yet */
+    mr_status *kept_error;
 } many;
 
 static mr_status *many_open(mr_iterator *it)
@@ -304,22 +308,50 @@ static void many_close(mr_iterator *it)
     for (int i = 0; m->all && i < it->dataset->n_inputs; i++)
         mr_iterator_close(m->all[i]);
     mr_free(m->all);
+    if (m->kept)
+        mr_element_drop(m->kept, it->dataset->n);
+    mr_free(m->kept);
+    mr_status_free(m->kept_error);
+}
+
+/* The first n_asked inputs were asked before an attempt gave up: keeps what they gave. */
+static void keep_parts(many *m, mr_tensor **out, int n, int n_asked, mr_status *error)
+{
+    if (!m->kept)
+        m->kept = mr_element_new(n);
+    memcpy(m->kept, out, sizeof *out * (size_t)n);
+    memset(out, 0, sizeof *out * (size_t)n);
+    m->n_asked = n_asked;
+    m->kept_error = error;
 }
 
 /* All inputs are asked before an error of one is returned, so that they stay in step. */
 static mr_status *zip_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     many *m = (many *)it;
-    mr_status *st = NULL;
     if ((*end = m->ended))
         return NULL;
+    mr_status *st = m->kept_error;
+    m->kept_error = NULL;
     for (int i = 0, at = 0; i < it->dataset->n_inputs; at += it->dataset->inputs[i++]->n) {
         bool ended = false;
-        mr_status_update(&st, mr_iterator_next(m->all[i], out + at, &ended));
+        size_t bytes = sizeof *out * (size_t)it->dataset->inputs[i]->n;
+        if (i < m->n_asked) {
+            memcpy(out + at, m->kept + at, bytes);
+            memset(m->kept + at, 0, bytes);
+            continue;
+        }
+        mr_status *failed = mr_iterator_next(m->all[i], out + at, &ended);
+        if (failed && mr_gave_up(it)) {
+            keep_parts(m, out, it->dataset->n, i, st);
+            return failed;
+        }
+        mr_status_update(&st, failed);
         m->ended |= ended;
         if (ended)
             break;
     }
+    m->n_asked = 0;
     *end = !st && m->ended;
     return st;
 }
@@ -337,7 +369,7 @@ static int64_t zip_count(const mr_dataset *d)
     return least;
 }
 
-static const mr_dataset_kind zip_kind = {"Zip", sizeof(mr_dataset), sizeof(many), many_open, zip_next, many_close, zip_count};
+static const mr_dataset_kind zip_kind = {"Zip", sizeof(mr_dataset), sizeof(many), many_open, zip_next, many_close, zip_count, .tries = true};
 
 static mr_status *zip_dataset(mr_run *r)
 {

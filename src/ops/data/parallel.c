@@ -12,7 +12,10 @@
 #define R "r = RangeDataset output_types=[int64] output_shapes=[[]]: 0, 10, 1; "
 #define TYPES "output_types=[int64] output_shapes=[[]]"
 
-enum { AHEAD = 4 }; /* number of elements if none is given */
+enum {
+    AHEAD = 4,           /* number of elements if none is given */
+    MOST_AT_ONCE = 1024, /* elements that a batch asks for at a time */
+};
 
 /* ---- prefetch ---- */
 
@@ -42,13 +45,24 @@ static mr_status *prefetch_open(mr_iterator *it)
 static mr_status *prefetch_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     prefetching *p = (prefetching *)it;
-    return p->c ? mr_channel_next(p->c, out, end) : mr_iterator_next(it->input, out, end);
+    if (!p->c)
+        return mr_iterator_next(it->input, out, end);
+    if (mr_iterator_attempt(it) && !mr_channel_ready(p->c))
+        return mr_give_up(it);
+    return mr_channel_next(p->c, out, end);
+}
+
+static mr_status *prefetch_next_block(mr_iterator *it, int64_t most, mr_tensor **out, int64_t *n, bool *end)
+{
+    prefetching *p = (prefetching *)it;
+    return p->c ? mr_channel_next_block(p->c, most, out, n, end) : mr_iterator_next_block(it->input, most, out, n, end);
 }
 
 static void prefetch_close(mr_iterator *it) { mr_channel_close(((prefetching *)it)->c); }
 
 static const mr_dataset_kind prefetch_kind = {"Prefetch", sizeof(prefetch), sizeof(prefetching), prefetch_open, prefetch_next,
-                                              prefetch_close, mr_dataset_cardinality_of_input};
+                                              prefetch_close, mr_dataset_cardinality_of_input,
+                                              .next_block = prefetch_next_block, .tries = true};
 
 static mr_status *prefetch_dataset(mr_run *r)
 {
@@ -103,7 +117,12 @@ static void calling_close(mr_iterator *it) { mr_parallel_map_close(((calling *)i
 
 static mr_status *map_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
-    return mr_parallel_map_next(((calling *)it)->m, out, end);
+    return mr_parallel_map_next(((calling *)it)->m, mr_iterator_attempt(it), out, end);
+}
+
+static mr_status *map_next_block(mr_iterator *it, int64_t most, mr_tensor **out, int64_t *n, bool *end)
+{
+    return mr_parallel_map_next_block(((calling *)it)->m, most, out, n, end);
 }
 
 static int64_t map_count(const mr_dataset *d)
@@ -117,7 +136,7 @@ static mr_status *filter_next(mr_iterator *it, mr_tensor **out, bool *end)
     mr_tensor **all = mr_element_new(n + 1);
     mr_status *st = NULL;
     for (bool yes = false; !st && !*end && !yes;) {
-        st = mr_parallel_map_next(((calling *)it)->m, all, end);
+        st = mr_parallel_map_next(((calling *)it)->m, NULL, all, end);
         if (st || *end)
             break;
         if (all[n]->dtype != MR_BOOL || all[n]->n != 1)
@@ -136,35 +155,24 @@ static mr_status *filter_next(mr_iterator *it, mr_tensor **out, bool *end)
     return st;
 }
 
-/* Adds an element, unless the function returned types that the node does not declare. The caller keeps what is left
- * in t. */
-static mr_status *push_checked(mr_gathered *some, const mr_dataset *d, mr_tensor **t)
-{
-    for (int i = 0; i < d->n; i++)
-        if (t[i]->dtype != d->types[i])
-            return mr_invalid("Data type mismatch at component %d: expected %s but got %s.", i,
-                              mr_dtype_name(d->types[i]), mr_dtype_name(t[i]->dtype));
-    mr_status *st = mr_gathered_push(some, t); /* this takes the tensors */
-    memset(t, 0, sizeof *t * (size_t)d->n);
-    return st;
-}
-
 /* The elements of one batch.  An error counts as an element: the rest of its batch is read and dropped, so that it does
  * not change the batches after it. */
 static mr_status *gather_batch(calling *c, const many_calls *d, mr_gathered *some)
 {
-    mr_tensor **t = mr_element_new(d->base.n);
     mr_status *first = NULL;
-    for (int64_t i = 0; i < d->batch && !c->ended; i++) {
-        mr_status *st = mr_parallel_map_next(c->m, t, &c->ended);
-        if (!st && !c->ended && !first)
-            st = push_checked(some, &d->base, t);
-        mr_element_drop(t, d->base.n);
+    for (int64_t left = d->batch; left > 0 && !c->ended;) {
+        int64_t n = 0, wanted = MR_MIN(left, MOST_AT_ONCE);
+        mr_status *st = mr_gathered_reserve(some, wanted);
+        if (!st)
+            st = mr_parallel_map_next_block(c->m, wanted, mr_gathered_at(some, some->n), &n, &c->ended);
+        some->n += n;
+        left -= n + (st != NULL);
         mr_status_update(&first, st);
+        if (first)
+            mr_gathered_drop(some, some->n);
         if (first && mr_cancel_started(c->base.env->cancel))
             break;
     }
-    mr_free(t);
     return first;
 }
 
@@ -176,7 +184,7 @@ static mr_status *map_and_batch_next(mr_iterator *it, mr_tensor **out, bool *end
     mr_status *st = gather_batch(c, d, &some);
     *end = !st && (some.n == 0 || (d->drop_remainder && some.n < d->batch));
     for (int i = 0; !st && !*end && i < d->base.n; i++)
-        st = mr_gathered_stack(&some, i, 0, some.n, 1, &out[i]);
+        st = mr_gathered_stack_last(&some, i, &out[i]);
     mr_gathered_deinit(&some);
     return st;
 }
@@ -188,7 +196,8 @@ static int64_t map_and_batch_count(const mr_dataset *p)
     return n < 0 ? n : n / d->batch + (!d->drop_remainder && n % d->batch > 0);
 }
 
-static const mr_dataset_kind map_kind = {"ParallelMap", sizeof(many_calls), sizeof(calling), map_open, map_next, calling_close, map_count};
+static const mr_dataset_kind map_kind = {"ParallelMap", sizeof(many_calls), sizeof(calling), map_open, map_next, calling_close, map_count,
+                                         .next_block = map_next_block, .tries = true};
 static const mr_dataset_kind filter_kind = {"ParallelFilter", sizeof(many_calls), sizeof(calling), filter_open, filter_next,
                                             calling_close};
 static const mr_dataset_kind map_and_batch_kind = {"MapAndBatch", sizeof(many_calls), sizeof(calling), map_open, map_and_batch_next,

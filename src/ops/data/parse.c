@@ -254,15 +254,15 @@ static mr_status *put_together(const to_sparse *d, const mr_gathered *some, mr_t
     int rank = d->row->rank;
     int64_t total = 0, at = 0, dims[MR_MAX_RANK] = {0};
     for (int64_t i = 0; i < some->n; i++) {
-        MR_TRY(check_row(some->p[i][0], d->row, dims));
-        if (!mr_i64_add(total, some->p[i][0]->n, &total))
+        MR_TRY(check_row(mr_gathered_at(some, i)[0], d->row, dims));
+        if (!mr_i64_add(total, mr_gathered_at(some, i)[0]->n, &total))
             return mr_error(MR_RESOURCE_EXHAUSTED, "Too many values for a sparse tensor");
     }
     MR_TRY(mr_tensor_new(NULL, MR_INT64, 2, (int64_t[]){total, rank + 1}, &part[0]));
-    MR_TRY(mr_tensor_new(NULL, (mr_dtype)some->p[0][0]->dtype, 1, &total, &part[1]));
+    MR_TRY(mr_tensor_new(NULL, (mr_dtype)mr_gathered_at(some, 0)[0]->dtype, 1, &total, &part[1]));
     MR_TRY(mr_tensor_new(NULL, MR_INT64, 1, (int64_t[]){rank + 1}, &part[2]));
     for (int64_t i = 0; i < some->n; i++) {
-        const mr_tensor *t = some->p[i][0];
+        const mr_tensor *t = mr_gathered_at(some, i)[0];
         put_indices(MR_DATA(int64_t, part[0]) + at * (rank + 1), i, t);
         MR_TRY(mr_tensor_try_copy_elements(part[1], at, t, 0, t->n));
         at += t->n;

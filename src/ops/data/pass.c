@@ -16,7 +16,13 @@ typedef struct pass {
 
 static mr_status *pass_next(mr_iterator *it, mr_tensor **out, bool *end) { return mr_iterator_next(it->input, out, end); }
 
-#define PASS(name) {name, sizeof(pass), sizeof(mr_iterator), .next = pass_next, .cardinality = mr_dataset_cardinality_of_input}
+static mr_status *pass_next_block(mr_iterator *it, int64_t most, mr_tensor **out, int64_t *n, bool *end)
+{
+    return mr_iterator_next_block(it->input, most, out, n, end);
+}
+
+#define PASS(name) {name, sizeof(pass), sizeof(mr_iterator), .next = pass_next, .cardinality = mr_dataset_cardinality_of_input, \
+                    .next_block = pass_next_block, .tries = true}
 
 static const mr_dataset_kind model_kind = PASS("Model"), finalize_kind = PASS("Finalize"),
                              options_kind = PASS("Options"), intra_kind = PASS("MaxIntraOpParallelism"),
@@ -56,13 +62,15 @@ static mr_status *optimize_open(mr_iterator *it)
         return mr_iterator_open_input(it, 0, &it->input);
     mr_data_env *env = mr_data_env_child(it->env);
     env->any_order = true;
+    env->asker = it->env->asker;
     mr_status *st = mr_iterator_open(it->dataset->inputs[0], env, it, &it->input);
     mr_data_env_unref(env);
     return st;
 }
 
 static const mr_dataset_kind optimize_kind = {"Optimize", sizeof(optimize), sizeof(mr_iterator), .open = optimize_open,
-                                              .next = pass_next, .cardinality = mr_dataset_cardinality_of_input};
+                                              .next = pass_next, .cardinality = mr_dataset_cardinality_of_input,
+                                              .next_block = pass_next_block, .tries = true};
 
 static mr_status *optimize_dataset(mr_run *r)
 {

@@ -173,7 +173,7 @@ static void shuffle_free(mr_dataset *d)
 }
 
 static const mr_dataset_kind shuffle_kind = {"Shuffle", sizeof(shuffle), sizeof(shuffling), shuffle_open, shuffle_next,
-                                             shuffle_close, shuffle_count, shuffle_free};
+                                             shuffle_close, shuffle_count, shuffle_free, .tries = true};
 
 /* Takes ownership of the source. */
 static mr_status *make_shuffle(mr_run *r, int64_t count, mr_seed_source *source)
@@ -310,7 +310,7 @@ static mr_status *sampling_next(mr_iterator *it, mr_tensor **out, bool *end)
     }
 }
 
-static const mr_dataset_kind sampling_kind = {"Sampling", sizeof(sampling), sizeof(sampling_iterator), sampling_open, sampling_next};
+static const mr_dataset_kind sampling_kind = {"Sampling", sizeof(sampling), sizeof(sampling_iterator), sampling_open, sampling_next, .tries = true};
 
 static mr_status *sampling_dataset(mr_run *r)
 {

@@ -55,7 +55,7 @@ static mr_status *tensor_next(mr_iterator *it, mr_tensor **out, bool *end)
 static int64_t cardinality_one(const mr_dataset *d) { return (void)d, 1; }
 
 static const mr_dataset_kind tensor_kind = {"Tensor", sizeof(tensors), sizeof(at), .next = tensor_next,
-                                            .cardinality = cardinality_one};
+                                            .cardinality = cardinality_one, .tries = true};
 
 static mr_status *tensor_dataset(mr_run *r)
 {
@@ -107,7 +107,7 @@ static mr_status *slices_next(mr_iterator *it, mr_tensor **out, bool *end)
 static int64_t count_rows(const mr_dataset *d) { return ((const tensors *)d)->n; }
 
 static const mr_dataset_kind slices_kind = {"TensorSlice", sizeof(tensors), sizeof(at), .next = slices_next,
-                                            .cardinality = count_rows};
+                                            .cardinality = count_rows, .tries = true};
 
 static mr_status *check_rows(mr_run *r)
 {
@@ -183,7 +183,7 @@ static mr_status *range_next(mr_iterator *it, mr_tensor **out, bool *end)
 
 static int64_t range_count(const mr_dataset *d) { return ((const range *)d)->n; }
 
-static const mr_dataset_kind range_kind = {"Range", sizeof(range), sizeof(at), .next = range_next, .cardinality = range_count};
+static const mr_dataset_kind range_kind = {"Range", sizeof(range), sizeof(at), .next = range_next, .cardinality = range_count, .tries = true};
 
 /* The number of steps from start to before stop, as if numbers were unbounded. */
 static int64_t range_size(int64_t start, int64_t stop, int64_t step)
@@ -266,7 +266,7 @@ static void random_free(mr_dataset *d)
 }
 
 static const mr_dataset_kind random_kind = {"Random", sizeof(random_set), sizeof(random_iterator), random_open, random_next,
-                                            NULL, cardinality_infinite, random_free};
+                                            NULL, cardinality_infinite, random_free, .tries = true};
 
 static mr_status *random_dataset(mr_run *r)
 {
@@ -347,7 +347,7 @@ static mr_status *sparse_next(mr_iterator *it, mr_tensor **out, bool *end)
 static int64_t sparse_count(const mr_dataset *d) { return ((const sparse_rows *)d)->n; }
 
 static const mr_dataset_kind sparse_kind = {"SparseTensorSlice", sizeof(sparse_rows), sizeof(sparse_iterator),
-                                            .next = sparse_next, .cardinality = sparse_count};
+                                            .next = sparse_next, .cardinality = sparse_count, .tries = true};
 
 /* Checks that the indices are inside the shape and their rows in order. */
 static mr_status *check_sparse(const mr_tensor *indices, const mr_tensor *values, const mr_tensor *shape)

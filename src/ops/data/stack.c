@@ -3,14 +3,15 @@
 
 #include "base/memory.h"
 
+enum { MOST_AT_ONCE = 1024 }; /* rows of a block that is asked for, however large the batch */
+
 void mr_gathered_drop(mr_gathered *e, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) {
-        mr_element_drop(e->p[i], e->width);
-        mr_free(e->p[i]);
-    }
+    size_t row = sizeof *e->p * (size_t)e->width;
+    for (int64_t i = 0; i < n; i++)
+        mr_element_drop(mr_gathered_at(e, i), e->width);
     if (e->n > n)
-        memmove(e->p, e->p + n, sizeof *e->p * (size_t)(e->n - n));
+        memmove(e->p, mr_gathered_at(e, n), row * (size_t)(e->n - n));
     e->n -= n;
 }
 
@@ -22,13 +23,14 @@ void mr_gathered_deinit(mr_gathered *e)
     *e = (mr_gathered){0};
 }
 
-static mr_status *reserve_slot(mr_gathered *e)
+mr_status *mr_gathered_reserve(mr_gathered *e, int64_t rows)
 {
-    int64_t cap = e->cap ? e->cap * 2 : 16;
-    size_t bytes;
-    if (e->n < e->cap)
+    MR_ASSERT(rows >= 0 && e->n <= e->cap);
+    if (rows <= e->cap - e->n)
         return NULL;
-    void *p = mr_size_mul((size_t)cap, sizeof *e->p, &bytes) ? mr_try_realloc(e->p, bytes) : NULL;
+    int64_t cap = MR_MAX(MR_MAX(e->cap, 8) * 2, e->n + rows);
+    size_t bytes, row = sizeof *e->p * (size_t)e->width;
+    void *p = mr_size_mul((size_t)cap, row, &bytes) ? mr_try_realloc(e->p, bytes) : NULL;
     if (!p)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld elements", (long long)cap);
     e->p = p;
@@ -38,29 +40,29 @@ static mr_status *reserve_slot(mr_gathered *e)
 
 mr_status *mr_gathered_push(mr_gathered *e, mr_tensor *const *t)
 {
-    mr_tensor **copy = mr_element_new(e->width);
-    memcpy(copy, t, sizeof *t * (size_t)e->width);
-    mr_status *st = reserve_slot(e);
-    if (st) {
-        mr_element_drop(copy, e->width);
-        mr_free(copy);
+    mr_status *st = mr_gathered_reserve(e, 1);
+    for (int i = 0; st && i < e->width; i++)
+        mr_tensor_unref(t[i]);
+    if (st)
         return st;
-    }
-    e->p[e->n++] = copy;
+    memcpy(mr_gathered_at(e, e->n), t, sizeof *t * (size_t)e->width);
+    e->n++;
     return NULL;
 }
 
+/* The elements arrive in their places. */
 mr_status *mr_gathered_fill(mr_gathered *e, mr_iterator *from, int64_t most, bool *end)
 {
-    mr_status *st = NULL;
     e->width = from->dataset->n;
-    mr_tensor **t = mr_element_new(e->width);
     *end = false;
-    while (!st && !*end && e->n < most)
-        if (!(st = mr_iterator_next(from, t, end)) && !*end)
-            st = mr_gathered_push(e, t);
-    mr_free(t);
-    return st;
+    while (!*end && e->n < most) {
+        int64_t n, wanted = MR_MIN(most - e->n, MR_MAX(MOST_AT_ONCE, e->n));
+        MR_TRY(mr_gathered_reserve(e, wanted));
+        mr_status *st = mr_iterator_next_block(from, wanted, mr_gathered_at(e, e->n), &n, end);
+        e->n += n;
+        MR_TRY(st);
+    }
+    return NULL;
 }
 
 /* ---- stacking ---- */
@@ -74,24 +76,57 @@ static mr_status *new_batch(const mr_tensor *like, int64_t n, mr_tensor **out)
     return mr_tensor_new(NULL, (mr_dtype)like->dtype, s.rank, s.dims, out);
 }
 
-mr_status *mr_gathered_stack(const mr_gathered *e, int i, int64_t first, int64_t n, int64_t step, mr_tensor **out)
+/* True if the strings of a tensor may be moved out of it bit by bit. */
+static bool may_move(const mr_tensor *t)
 {
-    const mr_tensor *one = e->p[first][i];
+    if (t->dtype != MR_STRING || !mr_tensor_sole(t))
+        return false;
+    for (int64_t i = 0; i < t->n; i++) {
+        TF_TString_Type type = TF_TString_GetType(&MR_DATA(TF_TString, t)[i]);
+        if (type != TF_TSTR_SMALL && type != TF_TSTR_LARGE)
+            return false;
+    }
+    return true;
+}
+
+static void move_strings(TF_TString *to, mr_tensor *from)
+{
+    memcpy(to, from->data, sizeof *to * (size_t)from->n);
+    memset(from->data, 0, sizeof *to * (size_t)from->n); /* empty */
+}
+
+/* The n tensors at p, p + step .. as one. */
+static mr_status *stack(mr_tensor *const *p, int64_t n, int64_t step, int component, bool take, mr_tensor **out)
+{
+    const mr_tensor *one = p[0];
     for (int64_t k = 1; k < n; k++) {
-        const mr_tensor *t = e->p[first + k * step][i];
+        const mr_tensor *t = p[k * step];
         if (!mr_tensor_same_shape(one, t))
             return mr_invalid("Cannot batch tensors with different shapes in component %d. First element had shape %s and "
-                              "element %lld had shape %s.", i, MR_TENSOR_SHAPE(one), (long long)k, MR_TENSOR_SHAPE(t));
+                              "element %lld had shape %s.", component, MR_TENSOR_SHAPE(one), (long long)k, MR_TENSOR_SHAPE(t));
     }
     MR_TRY(new_batch(one, n, out));
     mr_status *st = NULL;
     for (int64_t k = 0; !st && k < n; k++)
-        st = mr_tensor_try_copy_elements(*out, k * one->n, e->p[first + k * step][i], 0, one->n);
+        if (take && may_move(p[k * step]))
+            move_strings(MR_DATA(TF_TString, *out) + k * one->n, p[k * step]);
+        else
+            st = mr_tensor_try_copy_elements(*out, k * one->n, p[k * step], 0, one->n);
     if (st) {
         mr_tensor_unref(*out);
         *out = NULL;
     }
     return st;
+}
+
+mr_status *mr_gathered_stack(const mr_gathered *e, int i, int64_t first, int64_t n, int64_t step, mr_tensor **out)
+{
+    return stack(mr_gathered_at(e, first) + i, n, step * e->width, i, false, out);
+}
+
+mr_status *mr_gathered_stack_last(const mr_gathered *e, int i, mr_tensor **out)
+{
+    return stack(e->p + i, e->n, e->width, i, true, out);
 }
 
 /* ---- padding ---- */
@@ -102,7 +137,7 @@ static mr_status *padded_dims(const mr_gathered *e, int i, const mr_pshape *shap
     for (int k = 0; k < shape->rank; k++)
         MR_TRY(mr_shape_push(out, MR_MAX(shape->dims[k], 0)));
     for (int64_t j = 0; j < e->n; j++) {
-        const mr_tensor *t = e->p[j][i];
+        const mr_tensor *t = mr_gathered_at(e, j)[i];
         if (t->rank != shape->rank)
             return mr_invalid("All elements in a batch must have the same rank as the padded shape for component%d: expected "
                               "rank %d got element with rank %d", i, shape->rank, t->rank);
@@ -158,7 +193,7 @@ mr_status *mr_gathered_stack_padded(const mr_gathered *e, int i, const mr_pshape
     MR_TRY(mr_tensor_new(NULL, (mr_dtype)padding->dtype, dims.rank, dims.dims, out));
     MR_GO(fill_tensor(*out, padding));
     for (int64_t j = 0; j < e->n; j++)
-        MR_GO(copy_corner(*out, j, e->p[j][i]));
+        MR_GO(copy_corner(*out, j, mr_gathered_at(e, j)[i]));
 out:
     if (st) {
         mr_tensor_unref(*out);

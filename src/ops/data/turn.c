@@ -1,11 +1,14 @@
 /* ops/data/turn.c -- see turn.h.
  *
- * Usually there is one shard. The thread computes the next element when an op waits for which none is ready, and
- * there is room in the shard to which it belongs; otherwise it sleeps. The first request starts the thread, which
- * holds a reference and ends once the turn is over. The lock of `on` guards everything below it, except the
- * iterator, which belongs to the thread. */
+ * Usually there is one shard. A request that finds nobody else in the line first attempts to compute its element on its
+ * own thread (mr_attempt in dataset.h). If that would wait or take long, the request goes into the line, and the thread
+ * continues. The thread computes the next element when an op waits for which none is ready, and there is room in the
+ * shard to which it belongs; otherwise it sleeps. The first request in the line starts the thread, which holds a
+ * reference and ends once the turn is over. The lock of `on` guards everything below it, except the iterator, which
+ * belongs to the thread that has set `busy`. */
 #include "ops/data/turn.h"
 
+#include "base/clock.h"
 #include "base/map.h"
 #include "base/memory.h"
 
@@ -28,6 +31,9 @@ struct mr_turn {
     shard *shards;
     int64_t ahead;
     bool threaded, over, end; /* end: there are no more elements than those that are ready */
+    bool busy; /* some thread uses the iterator */
+    int pause, next_pause; /* requests until the next attempt; the pause after it if it gives up */
+    mr_tensor **attempted; /* room for the element of an attempt */
     int64_t made, count;      /* elements computed, and given */
     MR_VEC(mr_seed_place) seeds;
     mr_dataset *dataset;
@@ -74,12 +80,21 @@ static void advance_shard(mr_turn *t, shard *s, mr_waiters *gone)
     }
 }
 
+static bool wanted_locked(const mr_turn *t)
+{
+    bool wanted = false;
+    for (int i = 0; i < t->n_shards; i++)
+        wanted |= t->shards[i].line.first != NULL; /* an op that waits has no element ready */
+    return wanted && !t->end && !t->busy && t->shards[t->made % t->n_shards].n < t->ahead;
+}
+
 static void advance_turn(mr_waited *on, mr_waiters *gone)
 {
     mr_turn *t = (mr_turn *)on;
     for (int i = 0; i < t->n_shards; i++)
         advance_shard(t, &t->shards[i], gone);
-    mr_cond_signal(&t->demand);
+    if (t->threaded && (wanted_locked(t) || t->over || t->end))
+        mr_cond_signal(&t->demand);
 }
 
 static mr_status *give_element(mr_waiter *w)
@@ -101,34 +116,33 @@ static const mr_waited_kind waiting = {sizeof(asker), advance_turn, give_element
 
 /* ---- the thread ---- */
 
-static bool wanted_locked(const mr_turn *t)
+static void push_item(mr_turn *t, item *i)
 {
-    bool wanted = false;
-    for (int i = 0; i < t->n_shards; i++)
-        wanted |= t->shards[i].line.first != NULL; /* an op that waits has no element ready */
-    return wanted && !t->end && t->shards[t->made % t->n_shards].n < t->ahead;
+    shard *s = &t->shards[t->made++ % t->n_shards];
+    if (s->tail)
+        s->tail->next = i;
+    else
+        s->head = i;
+    s->tail = i;
+    s->n++;
 }
 
 static void make_one(mr_turn *t) MR_REQUIRES(t->on.mu)
 {
+    t->busy = true;
     mr_unlock(&t->on.mu);
     bool end = false;
     item *i = mr_new(item);
     i->element = mr_element_new(t->dataset->n);
     i->st = mr_iterator_next(t->it, i->element, &end);
     mr_lock(&t->on.mu);
+    t->busy = false;
     if (end) {
         t->end = true;
         mr_free(i->element);
         mr_free(i);
     } else {
-        shard *s = &t->shards[t->made++ % t->n_shards];
-        if (s->tail)
-            s->tail->next = i;
-        else
-            s->head = i;
-        s->tail = i;
-        s->n++;
+        push_item(t, i);
     }
     mr_waited_unlock(&t->on, NULL);
     mr_lock(&t->on.mu);
@@ -161,9 +175,80 @@ static mr_status *start_thread_locked(mr_turn *t)
     return st;
 }
 
+/* ---- attempts ---- */
+
+enum { LONGEST_PAUSE = 63 };
+
+/* Only if nobody waits and nothing is ready: the order of the requests is kept. */
+static bool may_attempt_locked(mr_turn *t)
+{
+    const shard *s = &t->shards[0];
+    if (t->n_shards > 1 || t->busy || t->over || t->end || s->line.first || s->head)
+        return false;
+    if (t->pause == 0)
+        return true;
+    t->pause--;
+    return false;
+}
+
+/* After an attempt: counts what it gave, or makes the pause until the next one longer. */
+static void note_attempt_locked(mr_turn *t, const mr_attempt *a, mr_status *st, bool end)
+{
+    t->busy = false;
+    t->end = end;
+    t->made += !a->gave_up && !end;
+    t->count += !st && !end;
+    t->next_pause = a->gave_up ? MR_MIN(2 * t->next_pause + 1, LONGEST_PAUSE) : 0;
+    t->pause = t->next_pause;
+}
+
+/* The step was cancelled while its element was made: the element is for the next request. */
+static void keep_attempted_locked(mr_turn *t)
+{
+    item *i = mr_new(item);
+    i->element = mr_element_new(t->dataset->n);
+    memcpy(i->element, t->attempted, sizeof *i->element * (size_t)t->dataset->n);
+    memset(t->attempted, 0, sizeof *i->element * (size_t)t->dataset->n);
+    t->made--;
+    t->count--;
+    push_item(t, i);
+}
+
+/* Tries to make the element here. Returns true if it has ended the run. false: the run must wait in the line. */
+static bool ask_at_once(mr_turn *t, mr_run *r, mr_turn_give fn)
+{
+    mr_attempt a = {.run = r->step->cancel, .until_ns = mr_now_ns() + MR_ATTEMPT_NS, .patience = 16};
+    bool end = false;
+    t->env->attempt = &a;
+    mr_status *st = mr_iterator_next(t->it, t->attempted, &end);
+    t->env->attempt = NULL;
+    bool unwanted = !st && !end && mr_cancel_started(a.run);
+    mr_status *given = st || unwanted ? NULL : fn(r, t->dataset, end ? NULL : t->attempted);
+    mr_lock(&t->on.mu);
+    note_attempt_locked(t, &a, st, end);
+    if (unwanted)
+        keep_attempted_locked(t);
+    mr_element_drop(t->attempted, t->dataset->n);
+    mr_waited_unlock(&t->on, NULL); /* others may be in the line by now */
+    if (a.gave_up) {
+        mr_status_free(st);
+        return false;
+    }
+    if (!unwanted)
+        mr_run_done(r, st ? st : given);
+    return !unwanted;
+}
+
 void mr_turn_ask(mr_turn *t, int which, mr_run *r, mr_turn_give fn, mr_object *keep)
 {
     mr_lock(&t->on.mu);
+    if (may_attempt_locked(t)) {
+        t->busy = true;
+        mr_unlock(&t->on.mu);
+        if (ask_at_once(t, r, fn))
+            return;
+        mr_lock(&t->on.mu);
+    }
     mr_status *st = start_thread_locked(t);
     mr_unlock(&t->on.mu);
     if (st) {
@@ -193,6 +278,7 @@ static void turn_free(mr_object *o)
             mr_free(p);
         }
     mr_free(t->shards);
+    mr_free(t->attempted);
     mr_vec_deinit(&t->seeds);
     mr_data_env_unref(t->env);
     mr_object_unref(&t->dataset->base);
@@ -267,6 +353,7 @@ mr_status *mr_turn_new(mr_dataset *d, mr_later *l, int n_shards, int64_t ahead, 
     t->ahead = MR_MAX(ahead, 1);
     t->dataset = (mr_dataset *)mr_object_ref(&d->base);
     t->env = mr_data_env_new(l);
+    t->attempted = mr_element_new(d->n);
     t->on_cancel.fn = cancel_turn;
     t->registered = mr_cancel_register(t->env->cancel, &t->on_cancel);
     t->over = !t->registered;
