@@ -88,6 +88,7 @@ struct mr_iterator {
     mr_data_env *env;    /* referenced */
     mr_iterator *input;  /* owned; NULL: none */
     int depth;           /* number of iterators around it */
+    bool is_entry;       /* the outermost iterator of its environment: a thread enters it from outside */
     struct mr_data_opened *opened; /* functions that mr_data_call has opened; owned */
 };
 
@@ -162,7 +163,7 @@ typedef struct mr_attempt {
     int patience;         /* calls of mr_iterator_next before the clock is read */
     bool gave_up;         /* what mr_iterator_next returned is not an error of the element */
 } mr_attempt;
-#define MR_ATTEMPT_NS 50000 /* longer than this a thread of the pool is not occupied; a hand-over costs a fifth of it */
+#define MR_ATTEMPT_NS 100000 /* a thread of the pool is not occupied for longer; a hand-over costs a tenth of it */
 static inline mr_attempt *mr_iterator_attempt(const mr_iterator *it) { return it->env->asker->attempt; }
 static inline bool mr_gave_up(const mr_iterator *it)
 {

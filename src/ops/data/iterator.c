@@ -61,6 +61,7 @@ mr_status *mr_iterator_open(mr_dataset *d, mr_data_env *env, const mr_iterator *
     it->dataset = (mr_dataset *)mr_object_ref(&d->base);
     it->env = mr_data_env_ref(env);
     it->depth = depth;
+    it->is_entry = !parent || parent->env != env;
     mr_status *st = NULL;
     if (d->kind->open)
         st = d->kind->open(it);
@@ -138,6 +139,16 @@ static mr_status *continue_attempt(mr_iterator *it, mr_attempt *a)
     return mr_cancel_started(a->run) || mr_now_ns() > a->until_ns ? mr_give_up(it) : NULL;
 }
 
+/* Waits for pipes on this thread end when the environment is cancelled. Within an environment the entry has arranged
+ * that. */
+static mr_status *enter_next(mr_iterator *it, mr_tensor **out, bool *end)
+{
+    mr_stop outer = mr_stop_swap(mr_cancel_stop(it->env->cancel));
+    mr_status *st = it->dataset->kind->next(it, out, end);
+    mr_stop_swap(outer);
+    return st;
+}
+
 mr_status *mr_iterator_next(mr_iterator *it, mr_tensor **out, bool *end)
 {
     const mr_dataset *d = it->dataset;
@@ -148,9 +159,7 @@ mr_status *mr_iterator_next(mr_iterator *it, mr_tensor **out, bool *end)
         return mr_error(MR_CANCELLED, "Iterator was cancelled");
     if (mr_iterator_attempt(it))
         MR_TRY(continue_attempt(it, mr_iterator_attempt(it)));
-    mr_stop outer = mr_stop_swap(mr_cancel_stop(it->env->cancel));
-    mr_status *st = d->kind->next(it, out, end);
-    mr_stop_swap(outer);
+    mr_status *st = it->is_entry ? enter_next(it, out, end) : d->kind->next(it, out, end);
     if (MR_UNLIKELY(st || *end)) {
         mr_element_drop(out, d->n);
         *end = *end && !st; /* one part may have ended before another part failed */
