@@ -182,6 +182,65 @@ TF_Tensor *py_tensor_from(PyObject *value, int dtype)
     return t;
 }
 
+/* True if the sizes of an array are those of a tuple of ints and None. */
+static bool sizes_fit(int n, const npy_intp *sizes, PyObject *wanted)
+{
+    if (wanted == Py_None)
+        return true;
+    if (n != PyTuple_GET_SIZE(wanted))
+        return false;
+    for (int i = 0; i < n; i++) {
+        PyObject *w = PyTuple_GET_ITEM(wanted, i);
+        if (w != Py_None && PyLong_AsSsize_t(w) != sizes[i])
+            return false;
+    }
+    return true;
+}
+
+/* True for an array, or a scalar of numpy, of exactly this type and shape. type: a numpy dtype, or None, which nothing fits. */
+static bool value_fits(PyObject *v, PyObject *type, PyObject *dims)
+{
+    if (!PyArray_DescrCheck(type))
+        return false;
+    if (PyArray_CheckExact(v)) {
+        PyArrayObject *a = (PyArrayObject *)v;
+        bool same = PyArray_DESCR(a) == (PyArray_Descr *)type || PyArray_EquivTypes(PyArray_DESCR(a), (PyArray_Descr *)type);
+        return same && sizes_fit(PyArray_NDIM(a), PyArray_DIMS(a), dims);
+    }
+    return Py_TYPE(v) == ((PyArray_Descr *)type)->typeobj && sizes_fit(0, NULL, dims);
+}
+
+/* fitting(value, wanted, convert): the items of a tuple as a list; those that are not of their type and shape are
+ * converted. wanted: for each item (dtype or None, sizes or None, what convert gets as its second argument). */
+PyObject *py_fitting(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
+{
+    (void)module;
+    if (n_args != 3 || !PyTuple_Check(args[0]) || !PyTuple_Check(args[1]) ||
+        PyTuple_GET_SIZE(args[0]) != PyTuple_GET_SIZE(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "fitting() expects two tuples of the same length, and a function");
+        return NULL;
+    }
+    Py_ssize_t n = PyTuple_GET_SIZE(args[0]);
+    PyObject *list = PyList_New(n);
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *v = PyTuple_GET_ITEM(args[0], i), *w = PyTuple_GET_ITEM(args[1], i), *made;
+        if (!PyTuple_Check(w) || PyTuple_GET_SIZE(w) != 3 ||
+            (PyTuple_GET_ITEM(w, 1) != Py_None && !PyTuple_Check(PyTuple_GET_ITEM(w, 1)))) {
+            PyErr_SetString(PyExc_TypeError, "fitting() expects a tuple of (dtype, sizes, argument)");
+            made = NULL;
+        } else if (value_fits(v, PyTuple_GET_ITEM(w, 0), PyTuple_GET_ITEM(w, 1))) {
+            made = Py_NewRef(v);
+        } else {
+            made = PyObject_CallFunctionObjArgs(args[2], v, PyTuple_GET_ITEM(w, 2), NULL);
+        }
+        if (made)
+            PyList_SET_ITEM(list, i, made);
+        else
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
 /* ---- from tensors ---- */
 
 static void delete_tensor(PyObject *capsule) { TF_DeleteTensor(PyCapsule_GetPointer(capsule, NULL)); }

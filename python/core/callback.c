@@ -3,11 +3,17 @@
  * One callable of the package is given the token of an operation and its inputs as arrays, and returns a sequence of values for
  * its outputs.  Threads of the library call it with the interpreter's lock.
  *
+ * A thread of the library that calls Python keeps its thread state until it ends: making one takes longer than a short call.
+ * It may end while the thread that joins it holds the interpreter's lock, so it only puts the state on a list, which is emptied
+ * when the interpreter comes by again.
+ *
  * An interpreter that ends kills threads that ask for its lock, and whoever waits for such a thread waits for ever.  So before
  * it ends, calls are refused (CANCELLED) and those under way are waited for, a while. */
 #include "core.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <time.h>
 
 enum { PATIENCE_SECONDS = 3 };
@@ -67,6 +73,61 @@ static bool call_python(mr_function_call *c)
     return ok;
 }
 
+/* ---- thread states ---- */
+
+typedef struct kept {
+    PyThreadState *state;
+    struct kept *next;
+} kept;
+
+static pthread_key_t kept_key; /* of a thread: its `kept` */
+static pthread_once_t kept_once = PTHREAD_ONCE_INIT;
+static bool has_key;
+static _Atomic(kept *) left_over; /* of threads that have ended */
+
+static void thread_ends(void *arg)
+{
+    kept *k = arg;
+    k->next = atomic_load_explicit(&left_over, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&left_over, &k->next, k, memory_order_release, memory_order_relaxed))
+        ;
+}
+
+static void make_key(void) { has_key = pthread_key_create(&kept_key, thread_ends) == 0; }
+
+/* With the interpreter's lock. */
+static void delete_left_over(void)
+{
+    if (!atomic_load_explicit(&left_over, memory_order_relaxed))
+        return;
+    kept *k = atomic_exchange_explicit(&left_over, NULL, memory_order_acquire);
+    for (kept *next; k; k = next) {
+        next = k->next;
+        PyThreadState_Clear(k->state);
+        PyThreadState_Delete(k->state);
+        free(k);
+    }
+}
+
+/* Takes the interpreter's lock. A thread that Python did not know gets a state, which stays: one PyGILState_Release is left
+ * out. */
+static PyGILState_STATE take_interpreter(void)
+{
+    bool known = PyGILState_GetThisThreadState() != NULL;
+    PyGILState_STATE state = PyGILState_Ensure();
+    pthread_once(&kept_once, make_key);
+    kept *k = known || !has_key ? NULL : malloc(sizeof *k);
+    if (k) {
+        *k = (kept){PyThreadState_Get(), NULL};
+        if (pthread_setspecific(kept_key, k) == 0) {
+            PyEval_SaveThread(); /* the count of the thread stays above 0 from here on */
+            return PyGILState_Ensure();
+        }
+        free(k);
+    }
+    return state;
+}
+
 bool py_call_begins(void)
 {
     pthread_mutex_lock(&mu);
@@ -89,7 +150,8 @@ static void hook(void *ctx, mr_function_call *c)
     (void)ctx;
     TF_Status *s = TF_NewStatus();
     if (py_call_begins()) {
-        PyGILState_STATE state = PyGILState_Ensure();
+        PyGILState_STATE state = take_interpreter();
+        delete_left_over();
         if (!call_python(c))
             py_status_from_exception(s);
         py_release_arrays();
@@ -142,5 +204,7 @@ static PyObject *set_function_caller(PyObject *module, PyObject *callable)
 
 PyMethodDef py_function_methods[] = {
     {"set_function_caller", set_function_caller, METH_O, "set_function_caller(callable): callable(token, inputs) -> outputs"},
+    {"fitting", (PyCFunction)(void (*)(void))py_fitting, METH_FASTCALL,
+     "fitting(value, wanted, convert): the items of a tuple as a list, converted where they are not as wanted"},
     {"end_function_calls", end_function_calls, METH_NOARGS, "For atexit: waits for calls, and refuses those that follow."},
     {0}};

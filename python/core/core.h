@@ -66,6 +66,7 @@ TF_Tensor *py_tensor_from(PyObject *value, int dtype);
 PyObject *py_array_from(TF_Tensor *t); /* takes t over; a scalar of numpy for rank 0 */
 /* Releases arrays that tensors have let go of in threads without the interpreter's lock. */
 void py_release_arrays(void);
+PyObject *py_fitting(PyObject *module, PyObject *const *args, Py_ssize_t n_args); /* the function fitting() of the module */
 /* The bytes of a Python string of either kind; NULL with an exception set. */
 const char *py_string(PyObject *o, Py_ssize_t *n);
 PyObject *py_bytes_from(TF_Buffer *b); /* takes b over, which may be NULL */

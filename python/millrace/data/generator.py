@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 
+import _millrace as _core
 from ..framework import convert, dtypes, function, ops
 from ..ops import script
 from . import structure
@@ -59,6 +60,25 @@ def _component(value, spec):
     return array
 
 
+def _converter(specs):
+    """A function that makes the list of arrays of a yielded value."""
+    parts = specs if type(specs) is tuple else (specs,)
+    if not all(type(s) is structure.TensorSpec for s in parts):
+        return lambda value: _flat_element(value, specs)
+    wanted = tuple((np.dtype(s.dtype.as_numpy_dtype) if s.dtype.is_numpy_compatible and s.dtype is not dtypes.string else None,
+                    None if s.shape.ndims is None else tuple(s.shape.as_list()), s) for s in parts)
+
+    def convert_tuple(value):
+        if type(value) is not tuple or len(value) != len(wanted):
+            return _flat_element(value, specs)
+        return _core.fitting(value, wanted, _component)
+
+    def convert_one(value):
+        return _core.fitting((value,), wanted, _component)
+
+    return convert_tuple if parts is specs else convert_one
+
+
 def _flat_element(value, specs):
     try:
         flat = structure.flatten_up_to(specs, value)
@@ -77,12 +97,13 @@ def dataset(generator, output_types, output_shapes, args):
     args = tuple(convert.convert_n_to_tensor(args or (), name="args"))
     iterations = _Iterations(generator)
     flat_types = structure.types(specs)
+    converted = _converter(specs)
 
     def begin():
         return script.py_func(iterations.begin, args, dtypes.int64, stateful=True)
 
     def following(number):
-        values = script.py_func(lambda n: _flat_element(iterations.next(n), specs), [number], flat_types, stateful=True)
+        values = script.converting_py_func(lambda n: converted(iterations.next(n)), [number], flat_types)
         for v, s in zip(values, structure.flatten(specs)):
             v.set_shape(s.shape)
         return values

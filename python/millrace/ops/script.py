@@ -16,7 +16,7 @@ from ..framework import convert, dtypes, errors, op_defs, ops
 
 __all__ = ["numpy_function", "py_func", "py_function"]
 
-_functions = weakref.WeakValueDictionary()
+_functions = {}  # by token: weak references
 _numbers = itertools.count()
 
 
@@ -82,25 +82,40 @@ class _Value(np.ndarray):
         return plain[()] if plain.ndim == 0 else plain
 
 
-def _call(token, inputs):
-    function = _functions.get(token)
+class _Converter:
+    """A function that returns a list of arrays of the types that were promised."""
+
+    def __init__(self, func):
+        self._func = func
+
+    def __call__(self, token, inputs):
+        return self._func(*inputs)
+
+
+def _find(token):
+    reference = _functions.get(token)
+    function = reference and reference()
     if function is None:
         raise ValueError("callback %s is not found" % token)
-    return function(token, inputs)
+    return function
+
+
+def _call(token, inputs):
+    return _find(token)(token, inputs)
 
 
 _core.set_function_caller(_call)
 atexit.register(_core.end_function_calls)
 
 
-def _operation(op_type, func, inp, types, name, takes_values=False):
+def _operation(op_type, func, inp, types, name, takes_values=False, converts=False):
     if not callable(func):
         raise ValueError("Expected func to be callable, got func of type %s" % type(func))
     is_list = isinstance(types, (list, tuple))
     types = [dtypes.as_dtype(t) for t in (types if is_list else [types])]
-    function = _Function(func, types, takes_values)
+    function = _Converter(func) if converts else _Function(func, types, takes_values)
     token = "pyfunc_%d" % next(_numbers)
-    _functions[token] = function
+    _functions[token] = weakref.ref(function, lambda _: _functions.pop(token, None))
     op, _ = op_defs.add(op_type, name, {"input": list(inp), "token": token, "Tout": types})
     graph = op.graph
     while graph._outer is not None:  # functions' graphs go, what they are used by stays
@@ -114,6 +129,12 @@ def _operation(op_type, func, inp, types, name, takes_values=False):
 def py_func(func, inp, Tout, stateful=True, name=None):  # noqa: N803 -- TensorFlow's names
     """Wraps a Python function of numpy arrays as an operation; a stateful one is called whenever it is needed."""
     return _operation("PyFunc" if stateful else "PyFuncStateless", func, inp, Tout, name)
+
+
+def converting_py_func(func, inp, types):
+    """py_func for a function of this package that returns a list of arrays of exactly these types; strings as arrays of
+    objects."""
+    return _operation("PyFunc", func, inp, types, None, converts=True)
 
 
 def numpy_function(func, inp, Tout, name=None):  # noqa: N803
@@ -139,7 +160,7 @@ eager_py_func = py_function
 @ops.RegisterGradient("EagerPyFunc")
 def _eager_py_func_grad(op, *grads):
     """Rebuilds what the function computes in a separate graph, and differentiates it there."""
-    function = _functions[op.get_attr("token").decode()]
+    function = _find(op.get_attr("token").decode())
     n = len(op.inputs)
 
     def backward(*values):
