@@ -229,11 +229,12 @@ mr_status *mr_data_out_of_range(mr_status *st, bool keeps_count, bool *end)
     return said;
 }
 
-/* A function that an iterator has called before; a kind has one to four functions. */
+/* A function that an iterator has called before; a kind has one to four functions. It is opened at its second call: many
+ * iterators, inside of a flat map for example, have few elements. */
 typedef struct mr_data_opened {
     const mr_data_fn *fn;
     int n_args, n_rets;
-    mr_later_fn *f;
+    mr_later_fn *f; /* NULL: not opened yet */
     struct mr_data_opened *next;
 } opened;
 
@@ -254,15 +255,23 @@ mr_status *mr_data_fn_open(const mr_data_fn *fn, const mr_dataset *d, const mr_d
                             n_args, out);
 }
 
-/* The function is opened at its first call. */
-static mr_status *open_function(mr_iterator *it, const mr_data_fn *fn, int n_args, int n_rets, opened **out)
+/* The first call of an iterator. */
+static mr_status *call_first(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const *args, int n_args,
+                             mr_tensor **rets, int n_rets)
 {
-    mr_later_fn *f;
-    MR_TRY(mr_data_fn_open(fn, it->dataset, it->env, n_args, n_rets, &f));
+    int n = n_args + fn->n_captured;
+    mr_tensor *few[MR_FEW_TENSORS], **all = n <= MR_FEW_TENSORS ? few : mr_element_new(n);
+    for (int i = 0; i < n; i++)
+        all[i] = i < n_args ? args[i] : fn->captured[i - n_args];
     opened *o = mr_new(opened);
-    *o = (opened){fn, n_args, n_rets, f, it->opened};
-    it->opened = *out = o;
-    return NULL;
+    *o = (opened){fn, n_args, n_rets, NULL, it->opened};
+    it->opened = o;
+    mr_status *st = mr_later_run(it->dataset->later, &(mr_later_call){.f = fn->f, .args = all, .n_args = n, .rets = rets,
+                                                                      .n_rets = n_rets, .cancel = it->env->cancel,
+                                                                      .state = it->env->state, .one_thread = fn->one_thread});
+    if (all != few)
+        mr_free(all);
+    return st;
 }
 
 static void close_functions(mr_iterator *it)
@@ -281,7 +290,7 @@ mr_status *mr_data_may_call(const mr_data_fn *fn, mr_iterator *it)
     if (MR_LIKELY(!a))
         return NULL;
     const opened *o = find_opened(it, fn);
-    return o && mr_later_fn_cost_ns(o->f) <= MR_ATTEMPT_NS ? NULL : mr_give_up(it);
+    return o && o->f && mr_later_fn_cost_ns(o->f) <= MR_ATTEMPT_NS ? NULL : mr_give_up(it);
 }
 
 mr_status *mr_data_call(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const *args, int n_args,
@@ -291,8 +300,10 @@ mr_status *mr_data_call(const mr_data_fn *fn, mr_iterator *it, mr_tensor *const 
     for (int i = 0; i < n_rets; i++)
         rets[i] = NULL;
     if (!o)
-        MR_TRY(open_function(it, fn, n_args, n_rets, &o));
+        return call_first(fn, it, args, n_args, rets, n_rets);
     MR_ASSERT(o->n_args == n_args && o->n_rets == n_rets);
+    if (!o->f)
+        MR_TRY(mr_data_fn_open(fn, it->dataset, it->env, n_args, n_rets, &o->f));
     return mr_later_fn_run(o->f, args, rets);
 }
 

@@ -23,7 +23,7 @@
 #define EXPENSIVE_NS 60000 /* and end above this one */
 #define PIECE_NS 40000     /* time of a piece when threads share the work */
 #define HELP_NS 100000     /* work that is worth waking a thread */
-enum { MOST_IN_PIECE = 256 };
+enum { MOST_IN_PIECE = 256, MOST_TENSORS = 8192 }; /* of a piece */
 
 typedef struct piece {
     mr_parallel_map *m;
@@ -260,6 +260,8 @@ static void read_piece(mr_parallel_map *m, piece *p, mr_attempt *a)
     mr_lock(&m->mu);
     m->reading = false;
     m->read_all |= p->n > 0 && p->end[p->n - 1];
+    if (m->read_all)
+        mr_cond_broadcast(&m->work); /* threads end */
     m->read_ns = m->read_ns ? (m->read_ns * 3 + took) / 4 : took;
     append_locked(m, p);
     if (unread_locked(m) > 0)
@@ -305,7 +307,8 @@ static int piece_size_locked(const mr_parallel_map *m)
     int64_t unread = unread_locked(m), n = unread;
     if (m->spec.most > 1 && unread * m->cost_ns >= HELP_NS)
         n = PIECE_NS / MR_MAX(m->cost_ns, 1);
-    return (int)MR_MAX(MR_MIN(MR_MIN(n, unread), MOST_IN_PIECE), 1);
+    int64_t most = MR_MIN(MOST_IN_PIECE, MOST_TENSORS / (width_of(m) + m->spec.n_rets + 1));
+    return (int)MR_MAX(MR_MIN(MR_MIN(n, unread), most), 1);
 }
 
 static bool may_read_locked(const mr_parallel_map *m)
