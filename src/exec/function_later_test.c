@@ -94,6 +94,9 @@ static void add_functions(bench *b)
     for (int i = 0; i < MOST_NOTED; i++)
         sum = mr_emit(&f.s, "AddV2", sum, mr_emit(&f.s, "TestNoteThread", f.a));
     body_end(&f, b, "NotesThreads", sum);
+    f = body_begin(); /* one node that may wait, before and beside others */
+    mr_out noted_in = mr_emit(&f.s, "TestNoteThread", mr_emit(&f.s, "AddV2", f.a, f.a));
+    body_end(&f, b, "NotesThread", mr_emit(&f.s, "Sub", mr_emit(&f.s, "Mul", f.a, f.a), noted_in));
 }
 
 static void begin(bench *b, int threads)
@@ -357,4 +360,146 @@ MR_TEST(later_may_outlive_its_session_and_its_graph)
     MR_CHECK(mr_cancel_started(mr_later_cancel(other)));
     mr_later_unref(l);
     mr_later_unref(other);
+}
+
+/* ---- functions that are opened once ---- */
+
+static mr_later_fn *open_one(const mr_func_ref *f, mr_cancel *c)
+{
+    mr_later_fn *made;
+    MR_CHECK_OK(mr_later_fn_open(kept, &(mr_later_call){.f = f, .n_rets = 1, .cancel = c}, 1, &made));
+    return made;
+}
+
+static mr_status *call_opened(mr_later_fn *f, float x, float *out)
+{
+    mr_tensor *arg = mr_tensor_scalar_f32(x), *ret = NULL;
+    mr_status *st = mr_later_fn_run(f, &arg, &ret);
+    if (!st)
+        *out = *MR_DATA(float, ret);
+    mr_tensor_unref(ret);
+    mr_tensor_unref(arg);
+    return st;
+}
+
+static void open_and_call(int threads)
+{
+    bench b;
+    float y = 0;
+    begin(&b, threads);
+    mr_func_ref twice = {"Twice", 0, NULL}, nobody = {"Nobody", 0, NULL};
+    mr_later_fn *f = open_one(&twice, NULL), *g = open_one(&twice, NULL), *none;
+    for (int i = 0; i < 200; i++) {
+        MR_CHECK_OK(call_opened(i % 3 ? f : g, (float)i, &y));
+        MR_CHECK_NEAR(y, 2.0 * i, 0);
+    }
+    MR_CHECK(mr_later_fn_cost_ns(f) < MR_LATER_FN_UNKNOWN);
+    MR_CHECK_ERR(mr_later_fn_open(kept, &(mr_later_call){.f = &nobody, .n_rets = 1}, 1, &none), MR_NOT_FOUND,
+                 "Function Nobody is not defined");
+    MR_CHECK_ERR(mr_later_fn_open(kept, &(mr_later_call){.f = &twice, .n_rets = 1}, 2, &none), MR_INVALID_ARGUMENT,
+                 "takes 1 arguments, got 2");
+    mr_later_fn_close(f);
+    mr_later_fn_close(g);
+    end(&b);
+}
+
+MR_TEST(later_an_open_function_is_called_many_times) { open_and_call(2); }
+MR_TEST(later_an_open_function_needs_no_other_threads) { open_and_call(-1); }
+
+MR_TEST(later_an_open_function_goes_on_after_an_error)
+{
+    bench b;
+    float y = -1;
+    begin(&b, 1);
+    mr_func_ref fails = {"Fails", 0, NULL};
+    mr_later_fn *f = open_one(&fails, NULL);
+    for (int i = 0; i < 3; i++) {
+        MR_CHECK_ERR(call_opened(f, -1, &y), MR_INVALID_ARGUMENT, "{{node check");
+        MR_CHECK_OK(call_opened(f, 1, &y));
+        MR_CHECK_NEAR(y, 0, 0);
+    }
+    mr_later_fn_close(f);
+    end(&b);
+}
+
+/* The node that may wait comes last of those it does not need. Its cost says nothing about the next call. */
+MR_TEST(later_an_open_function_runs_a_kernel_that_waits_in_the_caller)
+{
+    bench b;
+    float y;
+    begin(&b, 1);
+    atomic_store(&n_noted, 0);
+    mr_func_ref notes = {"NotesThread", 0, NULL};
+    mr_later_fn *f = open_one(&notes, NULL);
+    for (int i = 0; i < 5; i++) {
+        MR_CHECK_OK(call_opened(f, 3, &y));
+        MR_CHECK_NEAR(y, 3, 0);
+    }
+    MR_CHECK_INT(atomic_load(&n_noted), 5);
+    MR_CHECK_INT(n_other_threads(pthread_self()), 0);
+    MR_CHECK(mr_later_fn_cost_ns(f) == MR_LATER_FN_UNKNOWN);
+    mr_later_fn_close(f);
+    end(&b);
+}
+
+MR_TEST(later_an_open_function_fails_after_its_session)
+{
+    bench b;
+    float y;
+    begin(&b, 2);
+    mr_func_ref twice = {"Twice", 0, NULL};
+    mr_later_fn *f = open_one(&twice, NULL), *g = open_one(&twice, NULL);
+    MR_CHECK_OK(call_opened(f, 1, &y));
+    end_session(&b);
+    MR_CHECK_ERR(call_opened(f, 1, &y), MR_CANCELLED, "Session has been closed");
+    MR_CHECK_ERR(call_opened(g, 1, &y), MR_CANCELLED, "Session has been closed");
+    MR_CHECK(mr_later_fn_cost_ns(f) == MR_LATER_FN_UNKNOWN);
+    mr_later_fn_close(f);
+    end(&b);
+    mr_later_fn_close(g);
+}
+
+MR_TEST(later_an_open_function_is_cancelled_before_and_between_calls)
+{
+    bench b;
+    float y;
+    begin(&b, 2);
+    mr_func_ref twice = {"Twice", 0, NULL};
+    mr_cancel *c = mr_cancel_new(mr_later_cancel(kept));
+    mr_later_fn *f = open_one(&twice, c);
+    MR_CHECK_OK(call_opened(f, 1, &y));
+    mr_cancel_start(c);
+    for (int i = 0; i < 2; i++)
+        MR_CHECK_ERR(call_opened(f, 1, &y), MR_CANCELLED, "");
+    mr_later_fn *late = open_one(&twice, c);
+    MR_CHECK_ERR(call_opened(late, 1, &y), MR_CANCELLED, "");
+    mr_later_fn_close(f);
+    mr_later_fn_close(late);
+    mr_cancel_free(c);
+    end(&b);
+}
+
+static void call_opened_in_thread(void *arg)
+{
+    float y;
+    atomic_fetch_add(&n_begun, 1);
+    mr_status *st = call_opened(arg, 1, &y);
+    MR_CHECK(mr_status_code(st) == MR_CANCELLED);
+    mr_status_free(st);
+    atomic_fetch_add(&n_ended, 1);
+    mr_later_fn_close(arg);
+}
+
+MR_TEST(later_freeing_the_session_waits_for_calls_of_open_functions)
+{
+    bench b;
+    begin(&b, 2);
+    mr_func_ref waits = {"Waits", 0, NULL};
+    for (int i = 0; i < 5; i++)
+        MR_CHECK_OK(mr_later_thread(kept, "waits", call_opened_in_thread, open_one(&waits, NULL)));
+    while (atomic_load(&n_begun) < 5)
+        ;
+    end_session(&b);
+    MR_CHECK_INT(atomic_load(&n_ended), 5);
+    end(&b);
 }
