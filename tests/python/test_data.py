@@ -82,6 +82,53 @@ class Sources(Case):
         with tf.Session() as session, self.assertRaisesRegex(tf.errors.InvalidArgumentError, "expected"):
             session.run(d.make_one_shot_iterator().get_next())
 
+    def test_generator_of_arrays_that_break_their_promise(self):
+        wrong = [(np.zeros([2], np.float32), 1), (np.zeros([3], np.float64), np.int64(1)), (np.zeros([3], np.complex64), 1),
+                 (np.zeros([3], np.float32), np.array([1])), (np.zeros([3], np.float32),), (np.zeros([3], np.float32), "a")]
+        for value, fails in zip(wrong, [True, False, True, True, True, True]):
+            d = Dataset.from_generator(lambda v=value: iter([v]), (tf.float32, tf.int64), ([3], []))
+            if not fails:  # a double may become a float
+                self.assert_items(d, [([0.0, 0.0, 0.0], 1)])
+                continue
+            with tf.Session() as session, self.assertRaises(tf.errors.InvalidArgumentError):
+                session.run(d.make_one_shot_iterator().get_next())
+
+    def test_generator_that_writes_into_what_it_yielded(self):
+        def rows():
+            small, large = np.zeros([2], np.float32), np.zeros([3000], np.float32)
+            for i in range(6):
+                small[:], large[:] = i, -i
+                yield small, large, np.int32(i)
+        d = Dataset.from_generator(rows, (tf.float32, tf.float32, tf.int32), ([2], [None], [])).batch(4)
+        for (small, large, number), numbers in zip(self.items(d), [[0, 1, 2, 3], [4, 5]]):
+            self.assertEqual(number, numbers)
+            self.assertEqual(small, [[i, i] for i in numbers])
+            self.assertEqual(large, [[-i] * 3000 for i in numbers])
+
+    def test_generator_of_all_types(self):
+        types = [tf.float16, tf.float64, tf.uint8, tf.int8, tf.bool, tf.complex64, tf.string]
+        values = [np.array([1, 0]).astype(t.as_numpy_dtype) for t in types[:-1]] + [np.array([b"x", b"yy"], object)]
+        d = Dataset.from_generator(lambda: iter([tuple(values)]), tuple(types))
+        (got,) = self.items(d)
+        for g, v in zip(got, values):
+            np.testing.assert_array_equal(g, v)
+        swapped = np.array([1, 2], ">i4")
+        self.assert_items(Dataset.from_generator(lambda: iter([swapped]), tf.int32, [2]), [[1, 2]])
+        strided = np.arange(6, dtype=np.int32)[::2]
+        self.assert_items(Dataset.from_generator(lambda: iter([strided, [7, 8, 9]]), tf.int32, [3]), [[0, 2, 4], [7, 8, 9]])
+
+    def test_generators_of_one_thread_share_its_python_state(self):
+        local, made = threading.local(), []
+
+        def numbers():
+            for i in range(20):
+                if not hasattr(local, "name"):
+                    local.name = object()
+                    made.append(local.name)
+                yield i
+        self.assertEqual(len(self.items(Dataset.from_generator(numbers, tf.int64))), 20)
+        self.assertLess(len(made), 4)  # the first call may be made by another thread
+
     def test_probing_of_csv_files(self):
         with tempfile.TemporaryDirectory() as folder:
             name = os.path.join(folder, "c.gz")
