@@ -24,7 +24,7 @@ typedef struct piece {
 
 typedef struct shuffling {
     mr_iterator base;
-    mr_tensor ***ring; /* elements */
+    mr_tensor **ring; /* room for `room` elements, with the tensors of each */
     int64_t room, n;
     MR_VEC(piece) pieces;
     int first_piece;
@@ -39,28 +39,29 @@ static mr_status *shuffle_open(mr_iterator *it)
     return NULL;
 }
 
+static int width_of(const shuffling *s) { return s->base.dataset->n; }
+
+/* The room of the element with this running number; `room` is a power of two. */
+static mr_tensor **element_at(const shuffling *s, int64_t i) { return s->ring + (i & (s->room - 1)) * width_of(s); }
+
+static void move_element(const shuffling *s, mr_tensor **to, mr_tensor *const *from)
+{
+    memcpy(to, from, sizeof *to * (size_t)width_of(s));
+}
+
 static mr_status *grow_buffer(shuffling *s)
 {
     int64_t room = s->room ? s->room * 2 : 16;
     piece *p = &s->pieces.p[s->first_piece];
-    mr_tensor ***ring = mr_try_calloc((size_t)room, sizeof *ring);
+    size_t bytes, row = sizeof *s->ring * (size_t)width_of(s);
+    mr_tensor **ring = mr_size_mul((size_t)room, row, &bytes) ? mr_try_alloc(bytes) : NULL;
     if (!ring)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a buffer of %lld elements", (long long)room);
     for (int64_t i = 0; i < s->n; i++)
-        ring[(p->begin + i) % room] = s->ring[(p->begin + i) % s->room];
+        move_element(s, ring + ((p->begin + i) & (room - 1)) * width_of(s), element_at(s, p->begin + i));
     mr_free(s->ring);
     s->ring = ring;
     s->room = room;
-    return NULL;
-}
-
-static mr_status *put_element(shuffling *s, mr_tensor **element)
-{
-    piece *last = &mr_vec_last(&s->pieces);
-    if (s->n == s->room)
-        MR_TRY(grow_buffer(s));
-    s->ring[last->end++ % s->room] = element;
-    s->n++;
     return NULL;
 }
 
@@ -77,18 +78,16 @@ static mr_status *begin_epoch(shuffling *s)
 static mr_status *fill_one(shuffling *s, const shuffle *d)
 {
     bool end = false;
-    mr_tensor **element = mr_element_new(d->base.n);
-    mr_status *st = mr_iterator_next(s->base.input, element, &end);
-    if (!st && !end)
-        st = put_element(s, element);
-    if (st || end) {
-        mr_element_drop(element, d->base.n);
-        mr_free(element);
-    }
-    if (!st && !end)
+    piece *last = &mr_vec_last(&s->pieces);
+    if (s->n == s->room)
+        MR_TRY(grow_buffer(s));
+    MR_TRY(mr_iterator_next(s->base.input, element_at(s, last->end), &end));
+    if (!end) {
+        last->end++;
+        s->n++;
         s->any = true;
-    if (st || !end)
-        return st;
+        return NULL;
+    }
     mr_iterator_close(s->base.input);
     s->base.input = NULL;
     s->epoch++;
@@ -134,12 +133,11 @@ static mr_status *shuffle_next(mr_iterator *it, mr_tensor **out, bool *end)
     drop_old_pieces(s);
     piece *p = &s->pieces.p[s->first_piece];
     int64_t chosen = p->begin + mr_words_next(&s->words) % (p->end - p->begin);
-    mr_tensor **element = s->ring[chosen % s->room];
-    s->ring[chosen % s->room] = s->ring[p->begin % s->room];
+    move_element(s, out, element_at(s, chosen));
+    if (chosen != p->begin)
+        move_element(s, element_at(s, chosen), element_at(s, p->begin));
     p->begin++;
     s->n--;
-    memcpy(out, element, sizeof *out * (size_t)d->base.n);
-    mr_free(element);
     return NULL;
 }
 
@@ -147,10 +145,8 @@ static void shuffle_close(mr_iterator *it)
 {
     shuffling *s = (shuffling *)it;
     for (int k = s->first_piece; k < s->pieces.n; k++)
-        for (int64_t i = s->pieces.p[k].begin; i < s->pieces.p[k].end; i++) {
-            mr_element_drop(s->ring[i % s->room], it->dataset->n);
-            mr_free(s->ring[i % s->room]);
-        }
+        for (int64_t i = s->pieces.p[k].begin; i < s->pieces.p[k].end; i++)
+            mr_element_drop(element_at(s, i), width_of(s));
     mr_vec_deinit(&s->pieces);
     mr_free(s->ring);
 }
