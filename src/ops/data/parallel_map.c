@@ -224,7 +224,7 @@ static void append_locked(mr_parallel_map *m, piece *p)
 /* The number of elements that the consumer asks for and nobody has read yet. */
 static int64_t unread_locked(const mr_parallel_map *m) { return MR_MAX(m->needed - m->n, 0); }
 
-/* Nothing of the kind is told to a consumer that works itself. */
+/* A consumer that works itself looks by itself. */
 static void tell_consumer_locked(mr_parallel_map *m)
 {
     if (m->consumer_waits)
@@ -262,7 +262,8 @@ static void read_piece(mr_parallel_map *m, piece *p, mr_attempt *a)
     m->read_all |= p->n > 0 && p->end[p->n - 1];
     if (m->read_all)
         mr_cond_broadcast(&m->work); /* threads end */
-    m->read_ns = m->read_ns ? (m->read_ns * 3 + took) / 4 : took;
+    /* counts as at most four times the average, because this thread may have been descheduled meanwhile */
+    m->read_ns = m->read_ns ? (m->read_ns * 3 + MR_MIN(took, 4 * m->read_ns)) / 4 : took;
     append_locked(m, p);
     if (unread_locked(m) > 0)
         tell_consumer_locked(m); /* it may read now */
