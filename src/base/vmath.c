@@ -271,3 +271,140 @@ REMAINDERS(mr_vfmod_f, float, fmod_near, fmod_is_rare, fmodf)
 REMAINDERS(mr_vfmod_d, double, fmod_near_d, fmod_is_rare_d, fmod)
 REMAINDERS(mr_vfloor_mod_f, float, floor_mod_near, fmod_is_rare, floor_mod_exact)
 REMAINDERS(mr_vfloor_mod_d, double, floor_mod_near_d, fmod_is_rare_d, floor_mod_exact_d)
+
+/* ---- angles ---- */
+
+/* The angle of the point (x, y), in double. Infinities become large numbers first, so that two of them have a quotient. */
+MR_INLINE float angle_of(float y, float x)
+{
+    double a = fabs((double)y), b = fabs((double)x);
+    a = a > 0x1p400 ? 0x1p400 : a;
+    b = b > 0x1p400 ? 0x1p400 : b;
+    double low = a > b ? b : a, high = a > b ? a : b;
+    double t = low / (high == 0.0 ? 1.0 : high), z = t * t;
+    double p = 0.000605766248911311; /* (atan(t) / t - 1) / t^2 for t <= 1, to 2^-32 */
+    p = p * z - 0.0042915469434986085;
+    p = p * z + 0.014238533311945559;
+    p = p * z - 0.030134516372032655;
+    p = p * z + 0.04747812135257944;
+    p = p * z - 0.06256025127145043;
+    p = p * z + 0.07589931833418137;
+    p = p * z - 0.09074234105542511;
+    p = p * z + 0.1110947245486438;
+    p = p * z - 0.14285629367823932;
+    p = p * z + 0.19999998222329604;
+    p = p * z - 0.3333333332622699;
+    double r = t + t * z * p;
+    r = a > b ? 1.5707963267948966 - r : r;
+    r = copysign(1.0, (double)x) < 0.0 ? 3.141592653589793 - r : r;
+    return (float)copysign(r, (double)y);
+}
+
+MR_CLONES void mr_vatan2_f(int64_t n, const float *y, const float *x, float *z)
+{
+    MR_IVDEP
+    for (int64_t i = 0; i < n; i++)
+        z[i] = angle_of(y[i], x[i]);
+}
+
+MR_CLONES void mr_vatan_f(int64_t n, const float *x, float *y)
+{
+    MR_IVDEP
+    for (int64_t i = 0; i < n; i++)
+        y[i] = angle_of(x[i], 1.0f);
+}
+
+/* ---- log |Gamma| ---- */
+
+#define LN2_D 0.69314718055994531
+
+/* x > 0. Below 8 x is brought to t between 1 and 2, where log Gamma(t) / ((t - 1) (t - 2)) is a polynomial: a product
+ * that keeps the zeros at 1 and 2 exact. The logarithm of the factors on the way is added. From 8 on, Stirling's series. */
+MR_INLINE double lgamma_positive(double x)
+{
+    double t = x, product = 1.0;
+    _Pragma("GCC unroll 6")
+    for (int k = 0; k < 6; k++) { /* a factor of 1 where t stays */
+        double less = t - 1.0, factor = t > 2.0 ? less : 1.0;
+        t = t > 2.0 ? less : t;
+        product *= factor;
+    }
+    double factors = x < 1.0 ? x : product;
+    double l = log2_double(x >= 8.0 ? x : factors) * LN2_D;
+    t = x < 1.0 ? x + 1.0 : t;
+    double u = t - 1.5, p = 0.00013292760478493404; /* to 2^-35 */
+    p = p * u - 0.00024417413457308233;
+    p = p * u + 0.00026920499996197585;
+    p = p * u - 0.00040889780757126667;
+    p = p * u + 0.0007098723070792289;
+    p = p * u - 0.0011699260796916822;
+    p = p * u + 0.0019233630483159291;
+    p = p * u - 0.0032115241821725686;
+    p = p * u + 0.005446412982768883;
+    p = p * u - 0.009425650340938604;
+    p = p * u + 0.016797100551594273;
+    p = p * u - 0.03130848688144202;
+    p = p * u + 0.06291140104547732;
+    p = p * u - 0.14595989591826564;
+    p = p * u + 0.48312895054105004;
+    double near = (t - 1.0) * (t - 2.0) * p + (x < 1.0 ? -l : l);
+    double inverse = 1.0 / x, w = inverse * inverse;
+    double far = (x - 0.5) * l - x + 0.91893853320467274 +
+                 inverse * (0.083333333333333333 - w * (0.0027777777777777778 - w * 0.00079365079365079365));
+    return x >= 8.0 ? far : near;
+}
+
+MR_INLINE bool lgamma_is_rare(float x) { return !(fabsf(x) <= FLT_MAX); }
+
+/* The values of |x|; counts infinities and NaN, and tells whether x may be negative. */
+MR_CLONES static int lgamma_block(int n, const float *x, double *y, int *negative)
+{
+    int n_rare = 0, n_negative = 0;
+    for (int i = 0; i < n; i++) {
+        double a = fabs((double)x[i]);
+        double r = lgamma_positive(a);
+        y[i] = a == 0.0 ? (double)INFINITY : r;
+        n_rare += lgamma_is_rare(x[i]);
+        n_negative += x[i] < 0.0f;
+    }
+    *negative = n_negative;
+    return n_rare;
+}
+
+/* log |Gamma(-a)| = log pi - log(a |sin(pi a)|) - log Gamma(a). Near its zeros the terms cancel: those are counted. */
+MR_CLONES static int lgamma_reflect(int n, const float *x, double *y)
+{
+    int n_rare = 0;
+    for (int i = 0; i < n; i++) {
+        double a = fabs((double)x[i]), part = a - (a + ROUNDER_D - ROUNDER_D), z = part * part;
+        double s = 0.0004474948874409007; /* sin(pi part) / part, to 2^-43 */
+        s = s * z - 0.007364007616384091;
+        s = s * z + 0.08214479528688155;
+        s = s * z - 0.5992644340174308;
+        s = s * z + 2.5501640359116093;
+        s = s * z - 5.16771277998806;
+        s = s * z + 3.1415926535896346;
+        double r = 1.1447298858494002 - log2_double(a * fabs(part * s)) * LN2_D - y[i];
+        r = part == 0.0 ? (double)INFINITY : r;
+        y[i] = (double)x[i] < 0.0 ? r : y[i];
+        n_rare += ((double)x[i] < 0.0) & (fabs(r) < 1e-3);
+    }
+    return n_rare;
+}
+
+void mr_vlgamma_f(int64_t n, const float *x, float *y)
+{
+    double out[BLOCK];
+    int sign; /* lgamma itself writes a global */
+    for (int64_t at = 0; at < n; at += BLOCK, x += BLOCK, y += BLOCK) {
+        int m = (int)MR_MIN(n - at, BLOCK), negative;
+        int n_rare = lgamma_block(m, x, out, &negative);
+        if (negative)
+            n_rare += lgamma_reflect(m, x, out);
+        for (int i = 0; n_rare > 0 && i < m; i++)
+            if (lgamma_is_rare(x[i]) || (x[i] < 0.0f && fabs(out[i]) < 1e-3))
+                out[i] = lgamma_r((double)x[i], &sign);
+        for (int i = 0; i < m; i++)
+            y[i] = (float)out[i];
+    }
+}

@@ -36,6 +36,9 @@ void mr_verf_f(int64_t n, const float *x, float *y);
 void mr_vsin_f(int64_t n, const float *x, float *y);
 void mr_vcos_f(int64_t n, const float *x, float *y);
 void mr_vpow_f(int64_t n, const float *x, const float *y, float *z); /* x to the power y */
+void mr_vatan_f(int64_t n, const float *x, float *y);
+void mr_vatan2_f(int64_t n, const float *y, const float *x, float *z); /* the angle of the point (x, y) */
+void mr_vlgamma_f(int64_t n, const float *x, float *y);                /* log |Gamma(x)| */
 /* Remainders of x / y, exact: fmod has the sign of x; floor_mod is fmod, plus y where the signs differ. */
 void mr_vfmod_f(int64_t n, const float *x, const float *y, float *z);
 void mr_vfmod_d(int64_t n, const double *x, const double *y, double *z);

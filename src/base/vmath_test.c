@@ -95,6 +95,51 @@ MR_TEST(vmath_erf_is_within_1_4_ulp) { check(mr_verf_f, erf, 1.4); }
 MR_TEST(vmath_sin_is_within_1_6_ulp) { check(mr_vsin_f, sin, 1.6); }
 MR_TEST(vmath_cos_is_within_1_6_ulp) { check(mr_vcos_f, cos, 1.6); }
 
+static double lgamma_exact(double x)
+{
+    int sign;
+    return lgamma_r(x, &sign);
+}
+
+MR_TEST(vmath_atan_is_within_0_51_ulp) { check(mr_vatan_f, atan, 0.51); }
+MR_TEST(vmath_lgamma_is_within_0_6_ulp) { check(mr_vlgamma_f, lgamma_exact, 0.6); }
+
+/* Where lgamma has its zeros, and between the poles. */
+MR_TEST(vmath_lgamma_is_accurate_at_its_zeros)
+{
+    static const float zeros[] = {1, 2, -2.4570247f, -2.7476826f, -3.1435808f, -3.955294f, -4.0393615f, -5.0082182f};
+    for (int i = 0; i < MR_COUNT(zeros); i++)
+        for (int k = -2000; k <= 2000; k++) {
+            float x = mr_float_of_bits(mr_float_bits(zeros[i]) + (uint32_t)k);
+            check_chunk(1, &x, mr_vlgamma_f, lgamma_exact, 0.6);
+        }
+    for (int i = 1; i < 1000000; i++) {
+        float x = (float)i * -0x1p-15f;
+        check_chunk(1, &x, mr_vlgamma_f, lgamma_exact, 0.6);
+    }
+}
+
+static void check_atan2(float y, float x)
+{
+    float z;
+    mr_vatan2_f(1, &y, &x, &z);
+    double t = atan2((double)y, (double)x), e = error_of(z, t);
+    if (!(e <= 0.51))
+        mr_test_fail(__FILE__, __LINE__, "atan2(%a, %a) is %a, expected %a (%g ulp)", (double)y, (double)x, (double)z, t, e);
+}
+
+MR_TEST(vmath_atan2_is_within_0_51_ulp)
+{
+    static const float special[] = {0, -0.0f, 1, -1, 1e-45f, -1e-45f, FLT_MIN, FLT_MAX, -FLT_MAX, INFINITY, -INFINITY, NAN};
+    for (int i = 0; i < MR_COUNT(special); i++)
+        for (int k = 0; k < MR_COUNT(special); k++)
+            check_atan2(special[i], special[k]);
+    for (int i = 0; i < 1000000; i++) {
+        float y = mr_float_of_bits((uint32_t)mr_test_random()), ratio = (float)(mr_test_random() >> 40) * 0x1p-20f;
+        check_atan2(y, i % 2 ? mr_float_of_bits((uint32_t)mr_test_random()) : y * (i % 4 ? ratio : -ratio));
+    }
+}
+
 /* ---- pow ---- */
 
 static void check_pow(float x, float y)

@@ -1,7 +1,9 @@
 /* ops/math/atan2.c -- angles: Atan2 and Angle. */
 #include "ops/elementwise.h"
 
-MR_BINARY_SLOW(atan2, MR_FLOATS, atan2(x, y)) /* the op's inputs are (y, x) */
+static void atan2_float_loop(void *const *p, int64_t n) { mr_vatan2_f(n, p[1], p[2], p[0]); }
+MR_FLOAT_FAMILY(MR_EACH_CONST_ROW, ARRAY, atan2)
+MR_BINARY_SLOW(atan2, MR_TYPE_DOUBLE, atan2(x, y)) /* the op's inputs are (y, x) */
 
 /* dy = dz x / (x^2 + y^2), dx = -dz y / (x^2 + y^2) */
 static void atan2_backward(mr_grad *g)

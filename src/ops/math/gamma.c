@@ -1,13 +1,14 @@
 /* ops/math/gamma.c -- the gamma function's logarithm and derivatives, the incomplete gamma and beta
  * functions: Lgamma, Digamma, Polygamma, Zeta, Igamma, Igammac, IgammaGradA, Betainc.
  *
- * All types are computed in double (base/special.h). Arguments for which TensorFlow has no derivative (Polygamma's
+ * All types are computed in double (base/special.h; Lgamma of floats base/vmath.h). Arguments for which TensorFlow has no derivative (Polygamma's
  * order, Zeta's exponent, Betainc's parameters) get no gradient. */
 #include "base/special.h"
 #include "ops/elementwise.h"
 #include "run/run.h"
 
-MR_UNARY_SLOW(lgamma, MR_FLOATS, mr_lgamma(x))
+MR_UNARY_ARRAY(lgamma, mr_vlgamma_f)
+MR_UNARY_SLOW(lgamma, MR_TYPE_DOUBLE, mr_lgamma(x))
 MR_UNARY_SLOW(digamma, MR_FLOATS, mr_digamma(x))
 MR_BINARY_SLOW(polygamma, MR_FLOATS32, mr_polygamma(x, y))
 MR_BINARY_SLOW(zeta, MR_FLOATS32, mr_zeta(x, y))

@@ -6,7 +6,8 @@ MR_UNARY_SLOW(sin, MR_DOUBLE_COMPLEX, sin(x))
 MR_UNARY_ARRAY(cos, mr_vcos_f)
 MR_UNARY_SLOW(cos, MR_DOUBLE_COMPLEX, cos(x))
 MR_UNARY_SLOW(tan, MR_FLOATS_COMPLEX, tan(x))
-MR_UNARY_SLOW(atan, MR_FLOATS_COMPLEX, atan(x))
+MR_UNARY_ARRAY(atan, mr_vatan_f)
+MR_UNARY_SLOW(atan, MR_DOUBLE_COMPLEX, atan(x))
 
 /* For integers: converts the result as Cast does. */
 static int64_t double_to_i64(double v) { return fabs(v) < 0x1p63 ? (int64_t)v : INT64_MIN; }
