@@ -143,6 +143,26 @@ MR_TEST(dataset_blocks_do_not_change_the_order_of_a_shuffle)
     end();
 }
 
+/* Batches move strings that nobody else has, short and long ones. */
+MR_TEST(dataset_blocks_leave_strings_to_their_other_owners)
+{
+    static const int types[] = {MR_STRING};
+    static const mr_pshape *const unknown[] = {&mr_pshape_unknown};
+    begin(2);
+    mr_out words = mr_const(&fixture.s, mr_tensor_vector_str(3, (const char *[]){"x", "a string of more than 22 bytes", ""}));
+    mr_out d = mr_emit_with(&fixture.s, "TensorSliceDataset",
+                            MR_ATTRS({"Toutput_types", mr_a_types(1, types)}, {"output_shapes", mr_a_shapes(1, unknown)}), words);
+    mr_dataset_fixture_types(&fixture, 1, MR_STRING);
+    MR_CHECK_ELEMENTS(&fixture, batch(d, 2), "[x a string of more than 22 bytes] []");
+    mr_out cached = batch(OP("CacheDataset", d, mr_const_str(&fixture.s, "")), 2);
+    MR_CHECK_ELEMENTS(&fixture, OP("RepeatDataset", cached, i64(3)),
+                      "[x a string of more than 22 bytes] [] [x a string of more than 22 bytes] [] "
+                      "[x a string of more than 22 bytes] []");
+    mr_out windows = OP("SlidingWindowDataset", d, i64(2), i64(1), i64(1));
+    MR_CHECK_ELEMENTS(&fixture, windows, "[x a string of more than 22 bytes] [a string of more than 22 bytes ]");
+    end();
+}
+
 /* ---- cancellation ---- */
 
 static void close_soon(void *arg)

@@ -52,6 +52,37 @@ MR_TEST(record_round_trip_in_every_compression_and_buffer)
     mr_free(path);
 }
 
+/* The number of records that are in memory before they are read. */
+static int n_buffered(const char *path, mr_compression c, size_t buffer, int n)
+{
+    mr_record_reader *r;
+    mr_str s = {0};
+    int found = 0;
+    MR_CHECK_OK(mr_record_reader_open(path, c, buffer, &r));
+    MR_CHECK(!mr_record_is_buffered(r));
+    for (int i = 0; i < n; i++) {
+        found += mr_record_is_buffered(r);
+        MR_CHECK_OK(mr_record_read(r, &s));
+    }
+    MR_CHECK(!mr_record_is_buffered(r)); /* the end is not known yet */
+    MR_CHECK_OK(mr_record_seek(r, 0));
+    MR_CHECK(!mr_record_is_buffered(r));
+    mr_record_reader_close(r);
+    mr_str_deinit(&s);
+    return found;
+}
+
+MR_TEST(record_is_buffered_if_all_of_it_is_in_memory)
+{
+    char *path = path_of("r");
+    for (mr_compression c = MR_UNCOMPRESSED; c <= MR_GZIP; c++) {
+        write_file(path, c, 20);
+        MR_CHECK_INT(n_buffered(path, c, 0, 20), 19);
+        MR_CHECK_INT(n_buffered(path, c, 16, 20), 0);
+    }
+    mr_free(path);
+}
+
 MR_TEST(record_gzip_members_in_a_row_are_one_stream)
 {
     char *a = path_of("a"), *b = path_of("b");
