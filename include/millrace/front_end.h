@@ -1,7 +1,7 @@
 /* millrace/front_end.h -- support for front ends in other languages.
  *
- * It has three parts: interrupting runs, operations that call functions of the front end, and protocol buffer messages
- * without generated code. The rules of tensorflow/c/c_api.h apply. */
+ * It has these parts: interrupting runs, operations that call functions of the front end, protocol buffer messages
+ * without generated code, and small things that the C API of TensorFlow lacks. The rules of tensorflow/c/c_api.h apply. */
 #ifndef MILLRACE_FRONT_END_H
 #define MILLRACE_FRONT_END_H
 
@@ -83,6 +83,12 @@ MR_EXPORT extern TF_Buffer *mr_message_to_text(const char *message, const void *
 /* Converts a message in the text format to its serialized form. */
 MR_EXPORT extern TF_Buffer *mr_message_from_text(const char *message, const char *text, size_t text_len,
                                                  TF_Status *status);
+
+/* ---- operations ---- */
+
+/* Returns the position of an operation in its graph: TF_GraphNextOperation returns it when *pos is this number. SIZE_MAX for
+ * NULL. */
+MR_EXPORT extern size_t mr_operation_index(const TF_Operation *oper);
 
 /* ---- files ---- */
 

@@ -26,6 +26,16 @@
 #include "millrace/train.h"
 #include "tensorflow/c/c_api.h"
 
+/* The scopes that a thread is in while it builds a graph (scopes.c). */
+typedef struct py_scopes {
+    PyObject_HEAD
+    PyObject *names;      /* str: the prefix of new names, without a slash at its end */
+    PyObject *context;    /* the branch or loop, or None */
+    PyObject *controls;   /* list of scopes of control dependencies */
+    PyObject *colocation; /* list of operations */
+    PyObject *devices;    /* list of functions, innermost last; None forgets those before it */
+} py_scopes;
+
 /* Operations live as long as their graph, so each object holds on to the graph's. */
 typedef struct py_graph {
     PyObject_HEAD
@@ -33,12 +43,25 @@ typedef struct py_graph {
     PyObject *ops;   /* dict: address of an operation -> its object */
     PyObject *dict;
     PyObject *weak;
+    char finalized;             /* refuses new operations */
+    PyObject *names;            /* dict: lower-case name in use -> number to try next */
+    size_t names_at;            /* of the operations whose names are in it */
+    py_scopes *scopes;          /* of the thread that asked last */
+    uint64_t scopes_thread;
+    PyObject *attr_scopes, *gradient_override, *kernel_labels; /* dicts; attrs that scopes add to new operations */
+    struct py_where *last_where; /* of the last new operation: the next is often made at the same place */
+    struct py_where_range *ranges; /* where operations were made that have no object yet */
+    size_t n_ranges;
 } py_graph;
 
 typedef struct py_operation {
     PyObject_HEAD
     TF_Operation *op;
     py_graph *graph;
+    PyObject *outputs;       /* list of Outputs; NULL: not made yet */
+    PyObject *context;       /* the branch or loop it is in, or None */
+    PyObject *original;      /* anything that the package keeps there, or None */
+    struct py_where *where;  /* where it was made; NULL: see the graph's ranges */
 } py_operation;
 
 typedef struct py_output {
@@ -47,7 +70,7 @@ typedef struct py_output {
     int index;
 } py_output;
 
-extern PyTypeObject py_graph_type, py_operation_type, py_output_type, py_session_type, py_server_type, py_function_type,
+extern PyTypeObject py_graph_type, py_operation_type, py_output_type, py_scopes_type, py_plan_type, py_session_type, py_server_type, py_function_type,
     py_reader_type, py_federated_type, py_ps_type, py_ps_task_type, py_ps_manager_type, py_ps_server_type,
     py_group_type, py_cluster_task_type, py_training_type, py_downpour_type, py_sandblaster_type, py_sandblaster_replica_type;
 
@@ -86,6 +109,12 @@ PyObject *py_shape(int n_dims, const int64_t *dims); /* tuple of ints and None; 
 /* A shape from None or a sequence of ints and None (or -1).  n -1: unknown rank; dims to be freed. */
 bool py_shape_from(PyObject *o, int64_t **dims, int *n);
 
+/* The list of an operation's outputs, which is made when it is first asked for; new reference. */
+PyObject *py_outputs_of(py_operation *o);
+/* The object of a DType by its number (set_dtypes), borrowed; NULL with an exception set. */
+PyObject *py_dtype(int number);
+PyObject *py_set_dtypes(PyObject *module, PyObject *by_number);
+
 bool py_in_graph(const py_graph *g, const py_operation *op); /* false with an exception set */
 bool py_output_of(PyObject *o, TF_Output *out); /* false with an exception set */
 /* For functions of the C API that fill a buffer: both new, false with an exception set; then the bytes, or the exception. */
@@ -97,6 +126,50 @@ PyObject *py_graph_import(py_graph *g, PyObject *args);
 PyObject *py_graph_gradients(py_graph *g, PyObject *args);
 PyObject *py_graph_to_function(py_graph *g, PyObject *args);
 PyObject *py_graph_add_function(py_graph *g, PyObject *args);
+
+/* ---- scopes.c ---- */
+py_scopes *py_scopes_of(py_graph *g); /* of this thread; borrowed; NULL with an exception set */
+/* The name under the thread's prefix, made unique; new reference. */
+PyObject *py_unique_name(py_graph *g, PyObject *name, bool mark);
+/* Makes a name the prefix, as name_scope does; the former prefix, a new reference. */
+PyObject *py_push_name(py_graph *g, PyObject *name);
+/* Learns the names of operations that the library made by itself; false with an exception set. */
+bool py_learn_names(py_graph *g);
+/* Whether this is a name that an operation, or a scope below another, can have. */
+bool py_valid_name(PyObject *name, bool below);
+py_graph *py_default_graph(void); /* new reference; NULL with an exception set */
+/* The innermost graph entered in this thread, borrowed; NULL without an exception if there is none. */
+PyObject *py_entered_graph(void);
+/* Enters a graph in this thread; the list of those entered, a new reference for py_pop_default. */
+PyObject *py_push_default(py_graph *g);
+void py_pop_default(PyObject *list, py_graph *g);
+PyObject *py_set_default_graphs(PyObject *module, PyObject *args);
+PyObject *py_get_default_graph(PyObject *module, PyObject *unused);
+/* Methods and attributes of Graph. */
+enum { PY_SCOPE_NAMES, PY_SCOPE_CONTEXT, PY_SCOPE_CONTROLS, PY_SCOPE_COLOCATION, PY_SCOPE_DEVICES };
+PyObject *py_graph_scope(py_graph *g, void *which);
+int py_graph_set_scope(py_graph *g, PyObject *value, void *which);
+PyObject *py_graph_unique_name(py_graph *g, PyObject *args, PyObject *kwargs);
+PyObject *py_graph_number(py_graph *g, PyObject *unused); /* of its operations */
+
+/* ---- where.c ---- */
+/* Where Python is now, without frames of the package; NULL if there is no memory.  `same`, which may be NULL, is returned
+ * with one more reference if it is the same place. */
+struct py_where *py_where_now(struct py_where *same);
+struct py_where *py_where_ref(struct py_where *w);
+void py_where_unref(struct py_where *w); /* NULL is fine */
+PyObject *py_where_list(const struct py_where *w); /* [(code, line)], innermost first */
+/* Operations from the first on were made here; they get no objects now. */
+void py_where_of_range(py_graph *g, size_t first);
+struct py_where *py_where_in_ranges(const py_graph *g, size_t index); /* borrowed, or NULL */
+void py_where_free_ranges(py_graph *g);
+PyObject *py_set_package(PyObject *module, PyObject *prefix);
+
+/* ---- apply.c: methods of Graph ---- */
+PyObject *py_graph_add(py_graph *g, PyObject *args, PyObject *kwargs);
+PyObject *py_graph_controls_for(py_graph *g, PyObject *inputs);
+PyObject *py_colocation_groups(py_operation *o, PyObject *unused);
+extern PyMethodDef py_apply_methods[];
 
 /* ---- session.c ---- */
 TF_Session *py_session_of(PyObject *session, const py_graph *g); /* an open one of this graph; NULL with an exception set */

@@ -1,8 +1,10 @@
 /* graph.c -- Graph, Operation and Output.
  *
  * A graph makes one object an operation, of its class's `_operation_class`, when the operation is first seen; `outputs` of that
- * object is a list of its outputs (the package sees to that). */
+ * object is a list of its outputs, of `_output_class`, which is made when it is first asked for. */
 #include "core.h"
+
+#include <structmember.h>
 
 /* ---- texts, sequences and shapes ---- */
 
@@ -150,16 +152,6 @@ bool py_operations(PyObject *sequence, TF_Operation ***out, int *n)
 
 /* ---- one object an operation ---- */
 
-/* An object that could not be finished is not found again; the exception stays. */
-static void forget(py_graph *g, PyObject *key)
-{
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    if (PyDict_DelItem(g->ops, key) < 0)
-        PyErr_Clear();
-    PyErr_Restore(type, value, trace);
-}
-
 static PyObject *new_operation(py_graph *g, TF_Operation *op, PyObject *key)
 {
     PyObject *class = PyObject_GetAttrString((PyObject *)g, "_operation_class");
@@ -175,16 +167,10 @@ static PyObject *new_operation(py_graph *g, TF_Operation *op, PyObject *key)
         return NULL;
     o->op = op;
     o->graph = (py_graph *)Py_NewRef((PyObject *)g);
-    if (PyDict_SetItem(g->ops, key, (PyObject *)o) < 0) {
-        Py_DECREF(o);
-        return NULL;
-    }
-    PyObject *made = PyObject_CallMethod((PyObject *)o, "_made", NULL);
-    if (!made) {
-        forget(g, key);
+    o->context = Py_NewRef(Py_None);
+    o->original = Py_NewRef(Py_None);
+    if (PyDict_SetItem(g->ops, key, (PyObject *)o) < 0)
         Py_CLEAR(o);
-    }
-    Py_XDECREF(made);
     return (PyObject *)o;
 }
 
@@ -208,7 +194,7 @@ PyObject *py_wrap_output(py_graph *g, TF_Output o)
     if (!o.oper)
         Py_RETURN_NONE;
     PyObject *op = py_wrap(g, o.oper);
-    PyObject *outputs = op ? PyObject_GetAttrString(op, "outputs") : NULL;
+    PyObject *outputs = op ? py_outputs_of((py_operation *)op) : NULL;
     PyObject *out = outputs ? PySequence_GetItem(outputs, o.index) : NULL;
     Py_XDECREF(op);
     Py_XDECREF(outputs);
@@ -225,7 +211,11 @@ static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     g->graph = TF_NewGraph();
     g->ops = PyDict_New();
-    if (!g->graph || !g->ops) {
+    g->names = PyDict_New();
+    g->attr_scopes = PyDict_New();
+    g->gradient_override = PyDict_New();
+    g->kernel_labels = PyDict_New();
+    if (!g->graph || !g->ops || !g->names || !g->attr_scopes || !g->gradient_override || !g->kernel_labels) {
         Py_DECREF(g);
         return PyErr_NoMemory();
     }
@@ -236,6 +226,10 @@ static int graph_traverse(py_graph *g, visitproc visit, void *arg)
 {
     Py_VISIT(g->ops);
     Py_VISIT(g->dict);
+    Py_VISIT((PyObject *)g->scopes);
+    Py_VISIT(g->attr_scopes);
+    Py_VISIT(g->gradient_override);
+    Py_VISIT(g->kernel_labels);
     return 0;
 }
 
@@ -244,6 +238,10 @@ static int graph_clear(py_graph *g)
 {
     Py_CLEAR(g->ops);
     Py_CLEAR(g->dict);
+    Py_CLEAR(g->scopes);
+    Py_CLEAR(g->attr_scopes);
+    Py_CLEAR(g->gradient_override);
+    Py_CLEAR(g->kernel_labels);
     return 0;
 }
 
@@ -253,6 +251,9 @@ static void graph_free(py_graph *g)
     if (g->weak)
         PyObject_ClearWeakRefs((PyObject *)g);
     graph_clear(g);
+    Py_CLEAR(g->names);
+    py_where_unref(g->last_where);
+    py_where_free_ranges(g);
     TF_DeleteGraph(g->graph);
     Py_TYPE(g)->tp_free(g);
 }
@@ -525,9 +526,27 @@ static PyObject *graph_constant(py_graph *g, PyObject *out)
     return known ? py_array_from(t) : Py_NewRef(Py_None);
 }
 
+static PyObject *graph_made_here(py_graph *g, PyObject *first)
+{
+    size_t n = PyLong_AsSize_t(first);
+    if (PyErr_Occurred())
+        return NULL;
+    py_where_of_range(g, n);
+    Py_RETURN_NONE;
+}
+
 /* ---- the type ---- */
 
 static PyMethodDef graph_methods[] = {
+    {"_add", (PyCFunction)(void (*)(void))py_graph_add, METH_VARARGS | METH_KEYWORDS,
+     "_add(op_type, name, inputs, attrs, controls=None): adds an operation under the scopes of the thread."},
+    {"_controls_for", (PyCFunction)py_graph_controls_for, METH_O,
+     "The control inputs that the scopes ask for; not from a scope under which an input was made."},
+    {"unique_name", (PyCFunction)(void (*)(void))py_graph_unique_name, METH_VARARGS | METH_KEYWORDS,
+     "unique_name($self, name, mark_as_used=True)\n--\n\nA unique name in the current scope."},
+    {"_push_name", (PyCFunction)py_push_name, METH_O, "Makes a name the prefix of names; returns the former prefix."},
+    {"_number", (PyCFunction)py_graph_number, METH_NOARGS, "How many operations there are."},
+    {"_made_here", (PyCFunction)graph_made_here, METH_O, "_made_here(first): operations from that number on were made here."},
     {"new_op", (PyCFunction)graph_new_op, METH_VARARGS,
      "new_op(type, name, inputs, controls, attrs, device): adds an operation."},
     {"op", (PyCFunction)graph_op, METH_O, "The operation of that name, or None."},
@@ -553,7 +572,21 @@ static PyMethodDef graph_methods[] = {
      "to_function(name, append_hash, operations, inputs, outputs, output_names, description)"},
     {"add_function", (PyCFunction)py_graph_add_function, METH_VARARGS, "add_function(function, gradient=None)"},
     {0}};
-static PyGetSetDef graph_getset[] = {{"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL}, {0}};
+#define SCOPE(name, which, doc) {name, (getter)py_graph_scope, (setter)py_graph_set_scope, doc, (void *)(uintptr_t)which}
+static PyMemberDef graph_members[] = {
+    {"_finalized", T_BOOL, offsetof(py_graph, finalized), 0, "Whether new operations are refused."},
+    {"_attr_scope_map", T_OBJECT_EX, offsetof(py_graph, attr_scopes), 0, "Attrs that a scope gives to new operations."},
+    {"_gradient_override", T_OBJECT_EX, offsetof(py_graph, gradient_override), 0, "Types of operations with another gradient."},
+    {"_kernel_labels", T_OBJECT_EX, offsetof(py_graph, kernel_labels), 0, "Types of operations with other kernels."},
+    {0}};
+static PyGetSetDef graph_getset[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    SCOPE("_name_stack", PY_SCOPE_NAMES, "The prefix of new names, without a slash at its end."),
+    SCOPE("_control_flow_context", PY_SCOPE_CONTEXT, "The branch or loop that new operations are in, or None."),
+    SCOPE("_control_stack", PY_SCOPE_CONTROLS, "The scopes of control dependencies."),
+    SCOPE("_colocation_stack", PY_SCOPE_COLOCATION, "The operations that new ones are colocated with."),
+    SCOPE("_device_stack", PY_SCOPE_DEVICES, "The functions that give new operations a device, innermost last."),
+    {0}};
 PyTypeObject py_graph_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_millrace.Graph",
                               .tp_basicsize = sizeof(py_graph),
                               .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
@@ -562,6 +595,7 @@ PyTypeObject py_graph_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_millrac
                               .tp_traverse = (traverseproc)graph_traverse,
                               .tp_clear = (inquiry)graph_clear,
                               .tp_methods = graph_methods,
+                              .tp_members = graph_members,
                               .tp_getset = graph_getset,
                               .tp_dictoffset = offsetof(py_graph, dict),
                               .tp_weaklistoffset = offsetof(py_graph, weak)};

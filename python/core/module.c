@@ -44,7 +44,8 @@ static bool load_numpy(void)
 PyMODINIT_FUNC PyInit__millrace(void);
 PyMODINIT_FUNC PyInit__millrace(void)
 {
-    static PyTypeObject *const types[] = {&py_graph_type,  &py_operation_type, &py_output_type, &py_session_type,
+    static PyTypeObject *const types[] = {&py_graph_type, &py_operation_type, &py_output_type, &py_scopes_type,
+                                          &py_plan_type, &py_session_type,
                                           &py_server_type, &py_function_type,  &py_reader_type,
                                           &py_federated_type, &py_ps_type, &py_ps_task_type,
                                           &py_ps_manager_type, &py_ps_server_type, &py_group_type, &py_cluster_task_type,
@@ -58,7 +59,8 @@ PyMODINIT_FUNC PyInit__millrace(void)
         if (PyModule_AddType(m, types[i]) < 0)
             Py_CLEAR(m);
     if (m && (PyModule_AddFunctions(m, py_misc_methods) < 0 || PyModule_AddFunctions(m, py_signal_methods) < 0 ||
-              PyModule_AddFunctions(m, py_function_methods) < 0 || PyModule_AddFunctions(m, py_federated_methods) < 0))
+              PyModule_AddFunctions(m, py_function_methods) < 0 || PyModule_AddFunctions(m, py_federated_methods) < 0 ||
+              PyModule_AddFunctions(m, py_apply_methods) < 0))
         Py_CLEAR(m);
     return m;
 }

@@ -1,23 +1,41 @@
 /* operation.c -- Operation and Output: what the graph knows of them. */
 #include "core.h"
 
+#include <structmember.h>
+
+/* Operations and outputs are equal to themselves only, also beside an array, which would compare its elements with them. */
+static PyObject *same_object(PyObject *a, PyObject *b, int how)
+{
+    if (how != Py_EQ && how != Py_NE)
+        Py_RETURN_NOTIMPLEMENTED;
+    return PyBool_FromLong((a == b) == (how == Py_EQ));
+}
+
 /* ---- Operation ---- */
 
 static int operation_traverse(py_operation *o, visitproc visit, void *arg)
 {
     Py_VISIT(o->graph);
+    Py_VISIT(o->outputs);
+    Py_VISIT(o->context);
+    Py_VISIT(o->original);
     return 0;
 }
 
+/* The graph stays: it must outlive what points into it. */
 static int operation_clear(py_operation *o)
 {
-    (void)o; /* the graph must outlive what points into it; cycles are broken by its dict of operations */
+    Py_CLEAR(o->outputs);
+    Py_CLEAR(o->context);
+    Py_CLEAR(o->original);
     return 0;
 }
 
 static void operation_free(py_operation *o)
 {
     PyObject_GC_UnTrack(o);
+    operation_clear(o);
+    py_where_unref(o->where);
     Py_CLEAR(o->graph);
     Py_TYPE(o)->tp_free(o);
 }
@@ -41,6 +59,50 @@ static PyObject *operation_device(py_operation *o, void *unused)
 }
 
 static PyObject *operation_graph(py_operation *o, void *unused) { return (void)unused, Py_NewRef((PyObject *)o->graph); }
+
+static PyObject *new_output(PyTypeObject *class, py_operation *op, int index)
+{
+    py_output *o = (py_output *)class->tp_alloc(class, 0);
+    if (!o)
+        return NULL;
+    o->op = (py_operation *)Py_NewRef((PyObject *)op);
+    o->index = index;
+    return (PyObject *)o;
+}
+
+PyObject *py_outputs_of(py_operation *o)
+{
+    if (o->outputs)
+        return Py_NewRef(o->outputs);
+    PyObject *class = PyObject_GetAttrString((PyObject *)o->graph, "_output_class");
+    if (class && !(PyType_Check(class) && PyType_IsSubtype((PyTypeObject *)class, &py_output_type))) {
+        PyErr_SetString(PyExc_TypeError, "_output_class is not a subclass of Output");
+        Py_CLEAR(class);
+    }
+    int n = TF_OperationNumOutputs(o->op);
+    PyObject *list = class ? PyList_New(n) : NULL;
+    for (int i = 0; list && i < n; i++) {
+        PyObject *out = new_output((PyTypeObject *)class, o, i);
+        if (out)
+            PyList_SET_ITEM(list, i, out);
+        else
+            Py_CLEAR(list);
+    }
+    Py_XDECREF(class);
+    if (list && !o->outputs) /* garbage collection may have run code that asked for them */
+        o->outputs = Py_NewRef(list);
+    Py_XSETREF(list, list ? Py_NewRef(o->outputs) : NULL);
+    return list;
+}
+
+static PyObject *operation_outputs(py_operation *o, void *unused) { return (void)unused, py_outputs_of(o); }
+
+/* [(code, line)], innermost first: where it was made. */
+static PyObject *operation_where(py_operation *o, void *unused)
+{
+    (void)unused;
+    return py_where_list(o->where ? o->where : py_where_in_ranges(o->graph, mr_operation_index(o->op)));
+}
 
 static PyObject *operation_num_outputs(py_operation *o, void *unused)
 {
@@ -131,6 +193,8 @@ static PyMethodDef operation_methods[] = {
     {"_control_inputs", (PyCFunction)operation_control_inputs, METH_NOARGS, "The operations it waits for."},
     {"_control_outputs", (PyCFunction)operation_control_outputs, METH_NOARGS, "The operations that wait for it."},
     {"_attr", (PyCFunction)py_get_attr, METH_O, "(kind, value) of an attr."},
+    {"colocation_groups", (PyCFunction)py_colocation_groups, METH_NOARGS,
+     "colocation_groups($self)\n--\n\nIts colocation groups: [b\"loc:@name\"]; its own name if none was requested."},
     {"_node_def", (PyCFunction)operation_node_def, METH_NOARGS, "The serialized NodeDef."},
     {"_input_length", (PyCFunction)operation_input_length, METH_O, "How many tensors a named input has."},
     {"_output_length", (PyCFunction)operation_output_length, METH_O, "How many tensors a named output has."},
@@ -140,7 +204,13 @@ static PyGetSetDef operation_getset[] = {{"name", (getter)operation_name, NULL, 
                                          {"device", (getter)operation_device, NULL, "The device asked for, or \"\".", NULL},
                                          {"graph", (getter)operation_graph, NULL, "The graph it is in.", NULL},
                                          {"_num_outputs", (getter)operation_num_outputs, NULL, "How many it makes.", NULL},
+                                         {"outputs", (getter)operation_outputs, NULL, "The tensors it makes.", NULL},
+                                         {"_where", (getter)operation_where, NULL, "Where it was made: [(code, line)].", NULL},
                                          {0}};
+static PyMemberDef operation_members[] = {
+    {"_control_flow_context", T_OBJECT, offsetof(py_operation, context), 0, "The branch or loop it is in, or None."},
+    {"_original_op", T_OBJECT, offsetof(py_operation, original), 0, "What the package keeps of it."},
+    {0}};
 PyTypeObject py_operation_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_millrace.Operation",
                                   .tp_basicsize = sizeof(py_operation),
                                   .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
@@ -148,6 +218,9 @@ PyTypeObject py_operation_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_mil
                                   .tp_traverse = (traverseproc)operation_traverse,
                                   .tp_clear = (inquiry)operation_clear,
                                   .tp_methods = operation_methods,
+                                  .tp_members = operation_members,
+                                  .tp_hash = (hashfunc)_Py_HashPointer,
+                                  .tp_richcompare = same_object,
                                   .tp_getset = operation_getset};
 
 /* ---- Output ---- */
@@ -160,12 +233,7 @@ static PyObject *output_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
         return NULL;
     if (index < 0 || index >= TF_OperationNumOutputs(op->op))
         return PyErr_Format(PyExc_IndexError, "The operation has no output %d", index);
-    py_output *o = (py_output *)type->tp_alloc(type, 0);
-    if (!o)
-        return NULL;
-    o->op = (py_operation *)Py_NewRef((PyObject *)op);
-    o->index = index;
-    return (PyObject *)o;
+    return new_output(type, op, index);
 }
 
 static int output_traverse(py_output *o, visitproc visit, void *arg)
@@ -190,6 +258,12 @@ static PyObject *output_dtype(py_output *o, void *unused)
 {
     (void)unused;
     return PyLong_FromLong(TF_OperationOutputType(handle(o)));
+}
+
+static PyObject *output_dtype_object(py_output *o, void *unused)
+{
+    (void)unused;
+    return Py_XNewRef(py_dtype((int)TF_OperationOutputType(handle(o))));
 }
 
 static PyObject *output_name(py_output *o, void *unused)
@@ -236,6 +310,7 @@ static PyGetSetDef output_getset[] = {{"op", (getter)output_op, NULL, "The opera
                                       {"value_index", (getter)output_index, NULL, "Which output of its operation it is.", NULL},
                                       {"name", (getter)output_name, NULL, "Its name, as \"MatMul:0\".", NULL},
                                       {"_dtype_number", (getter)output_dtype, NULL, "Its dtype, a reference's plus 100.", NULL},
+                                      {"dtype", (getter)output_dtype_object, NULL, "The type of the elements.", NULL},
                                       {"_dims", (getter)output_shape, NULL, "Its shape as a tuple, or None.", NULL},
                                       {0}};
 PyTypeObject py_output_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_millrace.Output",
@@ -246,4 +321,6 @@ PyTypeObject py_output_type = {PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_millra
                                .tp_dealloc = (destructor)output_free,
                                .tp_traverse = (traverseproc)output_traverse,
                                .tp_methods = output_methods,
+                               .tp_hash = (hashfunc)_Py_HashPointer,
+                               .tp_richcompare = same_object,
                                .tp_getset = output_getset};

@@ -123,18 +123,12 @@ class Training(Closing):
         pairs = optimizer.compute_gradients(loss, var_list=var_list)
         trained = [v for _, v in pairs]
         parts = [adopted.parts(v, g) + (v.initializer,) for g, v in pairs] + [_fixed(step)]
-        try:
-            self._core = _millrace.Training(self.graph, self.task._core, parts, len(pairs), loss, self.synchrony, *waits)
-        finally:
-            self.graph._take_notice()
+        self._core = _millrace.Training(self.graph, self.task._core, parts, len(pairs), loss, self.synchrony, *waits)
         means = [ops.IndexedSlices(g, at, shape) if at is not None else g for g, at, shape in self._core.gradients]
         update = optimizer.apply_gradients(list(zip(means, trained)), global_step=step)
         known = {id(v) for v in trained + [step]}
         others = [_fixed(v) for v in variables.global_variables() if id(v) not in known]
-        try:
-            self._core.complete(getattr(update, "op", update), others, *options)
-        finally:
-            self.graph._take_notice()
+        self._core.complete(getattr(update, "op", update), others, *options)
 
     def start(self):
         """Waits for the cluster; the chief restores the newest checkpoint, or initialises.  Returns itself, for a `with`."""

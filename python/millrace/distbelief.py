@@ -57,8 +57,6 @@ def _make(kind, graph, *args, **options):
         return kind(graph, *args, **options)
     except errors.InvalidArgumentError as e:
         raise ValueError(e.message) from None
-    finally:
-        graph._take_notice()
 
 
 def _core(sess):

@@ -6,7 +6,9 @@
 #include "capi/internal.h"
 #include "graph/graph_def.h"
 #include "graph/infer.h"
+#include "millrace/front_end.h"
 
+size_t mr_operation_index(const TF_Operation *oper) { return oper ? (size_t)mr_capi_node(oper)->id : SIZE_MAX; }
 const char *TF_OperationName(TF_Operation *oper) { return oper ? mr_capi_node(oper)->name : ""; }
 const char *TF_OperationOpType(TF_Operation *oper)
 {

@@ -67,7 +67,8 @@ class EveryMethod(unittest.TestCase):
 
     # A server that nobody stops is waited for; digits take a second to draw whatever is asked.
     WAITS = {"join", "watch_signals", "generated_digits"}
-    GLOBAL = {"set_error_maker", "set_function_caller", "end_function_calls"}  # stays for the tests behind this one
+    GLOBAL = {"set_error_maker", "set_function_caller", "end_function_calls", "set_default_graphs", "set_dtypes", "set_helpers",
+              "set_package", "set_plain_numbers"}  # stays for the tests behind this one
 
     def values(self):
         g, other = make_graph(), make_graph()
@@ -186,6 +187,39 @@ class EveryMethod(unittest.TestCase):
             self.call(replica.fetch, (session, client, value))
             self.call(replica.work, (session, client, "localhost:1", value, None, 10))
         client.close()
+
+    def test_arguments_of_operations(self):
+        g = make_graph()
+        for op_type, names in (("Add", "xy"), ("Assign", ("ref", "value")), ("Pack", ("values", "N", "axis")),
+                               ("IdentityN", ("input", "T")), ("Cast", ("x", "DstT", "Truncate")), ("Nothing", "x")):
+            for values in itertools.product(self.values(), repeat=min(len(names), 2)):
+                with g.as_default():
+                    self.call(_millrace.call, (op_type,), dict(zip(names, values)))
+                    self.call(_millrace.add, (op_type, None, dict(zip(names[1:], values))))
+        for value in self.values():
+            for scope in ("_name_stack", "_control_flow_context", "_control_stack", "_colocation_stack", "_device_stack",
+                          "_attr_scope_map", "_gradient_override", "_kernel_labels", "_thread"):
+                g = make_graph()
+                with g.as_default():
+                    self.call(setattr, (g, scope, value))
+                    self.call(_millrace.call, ("Identity", None), {"input": g.get_tensor_by_name("c:0")})
+                    self.call(_millrace.call, ("Identity", None), {"input": [1]})
+
+    def test_plans(self):
+        class Everything:
+            name = type_attr = number_attr = types_attr = ""
+            type, is_ref, is_list, has_default, inferred = 1, False, False, False, False
+            allowed = minimum = default = None
+            kind = "i"
+        for value in self.values():
+            self.call(_millrace.Plan()._define, (value, value, value, value, value))
+            for name in [n for n in dir(Everything) if not n.startswith("_")]:
+                thing = Everything()
+                setattr(thing, name, value)
+                for at in range(3):
+                    parts = [(), (), ()]
+                    parts[at] = (thing,)
+                    self.call(_millrace.Plan()._define, ("Nothing", *parts, True))
 
     def test_names_of_objects(self):
         for base in (_millrace.Graph, _millrace.Operation, _millrace.Output, _millrace.Function):
@@ -307,15 +341,16 @@ class Wrong(unittest.TestCase):
         self.assertRaises(ValueError, _millrace.kernels_of, "NoOp\0d")
 
     def test_an_operation_whose_object_fails(self):
-        class Failing(tf.Operation):
-            def _made(self):
-                raise ZeroDivisionError()
-
         g = make_graph()
-        g._operation_class = Failing
-        self.assertRaises(ZeroDivisionError, g.new_op, "NoOp", "n", [], [], [])
+        for wrong in (None, tf.Tensor, 5):
+            g._operation_class = wrong
+            self.assertRaises(TypeError, g.new_op, "NoOp", "n%s" % wrong, [], [], [])
         g._operation_class = tf.Operation
-        self.assertEqual(g.op("n").outputs, [])
+        self.assertEqual(g.op("n5").outputs, [])
+        p, g._output_class = g.new_op("Placeholder", "p", [], [], [("dtype", "t", 1)]), tf.Operation
+        self.assertRaises(TypeError, getattr, p, "outputs")
+        g._output_class = tf.Tensor
+        self.assertIs(p.outputs[0].op, p)
 
     def test_an_error_maker_that_fails(self):
         script = ("import _millrace\n"

@@ -18,6 +18,7 @@ def register_tensor_conversion_function(base_type, conversion_func, priority=100
     _conversions.append((priority, len(_conversions), base_type, conversion_func))
     _conversions.sort(key=lambda c: c[:2])
     _by_type.clear()
+    _core.set_plain_numbers(_for_type(float) == _for_type(int) == [_constant_conversion])
 
 
 def _for_type(t):

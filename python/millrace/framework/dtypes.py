@@ -6,6 +6,8 @@ object for each, so `is` and `==` agree.
 
 import numpy as np
 
+import _millrace as _core
+
 _BFLOAT16 = np.float32  # numpy has none: values are widened when they come to Python
 
 
@@ -162,6 +164,7 @@ _BY_NUMBER = {}
 for _number, _name, _np in _TYPES:
     _BY_NUMBER[_number] = DType(_number, _name, _np)
     _BY_NUMBER[_number + 100] = DType(_number + 100, _name + "_ref", _np)
+_core.set_dtypes(_BY_NUMBER)
 _BY_NAME = {t.name: t for t in _BY_NUMBER.values()}
 _BY_NAME.update(float=_BY_NAME["float32"], double=_BY_NAME["float64"], half=_BY_NAME["float16"],
                 float_ref=_BY_NAME["float32_ref"], double_ref=_BY_NAME["float64_ref"], half_ref=_BY_NAME["float16_ref"])

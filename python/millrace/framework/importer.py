@@ -18,17 +18,20 @@ def import_graph_def(graph_def, input_map=None, return_elements=None, name=None,
         graph._scoped["overrides gradients"] = True
     with ops.name_scope(name, "import", []) as scope:
         returns = [_named(e) for e in return_elements or ()]
+        before = graph._number()
         try:
             outputs, operations, unused = graph.import_proto(data, scope[:-1] if scope else "", mapping, [], returns, True)
         except (errors.InvalidArgumentError, errors.NotFoundError) as e:
             raise ValueError(e.message) from None
         finally:
-            new = graph._take_notice()
+            graph._made_here(before)
     for d in graph_def.library.function:
         graph._functions.setdefault(d.signature.name, function.ImportedFunction(d))
-    _place(graph, new)
-    if graph._control_flow_context is not None:
-        _take_part(graph._control_flow_context, new)
+    if graph._device_stack or graph._control_flow_context is not None:
+        new = graph.ops(before)[0]
+        _place(graph, new)
+        if graph._control_flow_context is not None:
+            _take_part(graph._control_flow_context, new)
     _check_used(input_map, unused)
     if return_elements is None:
         return None
@@ -121,8 +124,6 @@ def _take_part(context, new):
 
 def _place(graph, new):
     """Devices of the scopes, as far as the nodes have none; what is colocated goes with the other."""
-    if not graph._device_stack:
-        return
     for op in new:
         if op.colocation_groups() == [b"loc:@" + op.name.encode()]:
             for d in reversed(graph._device_stack):

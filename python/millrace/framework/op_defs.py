@@ -8,7 +8,6 @@ What a definition asks for is worked out once an op (_Plan), when it is first us
 """
 
 import collections
-import contextlib
 import inspect
 import keyword
 import re
@@ -72,7 +71,7 @@ class _Attr:
             self.allowed = [int(t) for t in d.allowed_values.list.type] or list(d.allowed_values.list.s)
 
 
-class _Plan:
+class _Plan(_core.Plan):
     """How an op is called."""
 
     def __init__(self, d):
@@ -92,6 +91,7 @@ class _Plan:
         self.result = None
         if len(self.outputs) > 1:
             self.result = collections.namedtuple(d.name.strip("_") or "Outputs", [_python_name(a.name) for a in self.outputs])
+        self._define(d.name, tuple(self.inputs), tuple(self.attrs.values()), tuple(self.outputs), d.is_stateful)
 
 
 def _python_name(name):
@@ -286,16 +286,14 @@ def _expected(p, arg, dtype):
     return "expected type of %s" % dtype.name
 
 
-def _take_single(p, arg, value, types):
-    known = types.get(arg.type_attr) if arg.type_attr else dtypes.as_dtype(arg.type)
-    preferred = p.attrs[arg.type_attr].default if arg.type_attr and known is None else None
-    t = _convert(p, arg, value, known, preferred)
-    if arg.type_attr and known is None:
-        types[arg.type_attr] = t.dtype.base_dtype
-    elif known is not None and t.dtype.base_dtype is not known.base_dtype:
-        raise TypeError("Input '%s' of '%s' Op has type %s that does not match %s." %
-                        (arg.name, p.name, t.dtype.base_dtype.name, _expected(p, arg, known)))
-    return t
+def _refuse(p, arg, t, known):
+    raise TypeError("Input '%s' of '%s' Op has type %s that does not match %s." %
+                    (arg.name, p.name, t.dtype.base_dtype.name, _expected(p, arg, known)))
+
+
+def _take_list(p, arg, value, types, numbers, wanted):
+    """The tensors of an input that is a list."""
+    return _take_many(p, arg, value, types, numbers) if arg.number_attr else _take_any(p, arg, value, wanted)
 
 
 def _take_many(p, arg, value, types, numbers):
@@ -318,107 +316,28 @@ def _take_many(p, arg, value, types, numbers):
                             (arg.name, p.name, ", ".join(dtypes.as_dtype(getattr(x, "dtype", known)).name for x in value)))
         out.append(t)
     number = p.attrs[arg.number_attr]
-    if numbers.setdefault(arg.number_attr, len(out)) != len(out):
+    if numbers.get(arg.number_attr, len(out)) != len(out):
         raise ValueError("List argument '%s' to '%s' Op with length %d must match length %d of another argument." %
                          (arg.name, p.name, len(out), numbers[arg.number_attr]))
     if number.minimum is not None and len(out) < number.minimum:
         raise ValueError("List argument '%s' to '%s' Op with length %d shorter than minimum length %d." %
                          (arg.name, p.name, len(out), number.minimum))
-    if arg.type_attr and known is not None:
-        types[arg.type_attr] = known
     return out
 
 
-def _take_any(p, arg, value, lists, given):
-    """Tensors of any types."""
+def _take_any(p, arg, value, wanted):
+    """Tensors of any types; `wanted` has those that are asked for, or is None."""
     if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__") or isinstance(value, ops.Tensor):
         raise TypeError("Expected list for '%s' argument to '%s' Op, not %s." % (arg.name, p.name, value))
-    wanted = given.get(arg.types_attr)
-    if wanted is None:
-        wanted = lists.get(arg.types_attr)
-    value = list(value)
-    out = [_convert(p, arg, v, dtypes.as_dtype(wanted[i]) if wanted is not None and i < len(wanted) else None)
-           for i, v in enumerate(value)]
-    lists[arg.types_attr] = [t.dtype.base_dtype for t in out]
-    return out
+    return [_convert(p, arg, v, dtypes.as_dtype(wanted[i]) if wanted is not None and i < len(wanted) else None)
+            for i, v in enumerate(value)]
 
 
 # ---- calling ----
 
-def call(op_type, name=None, **given):
-    """Adds an operation and returns what it makes: a tensor, a list of them, a named tuple, or the operation."""
-    op, p = add(op_type, name, given)
-    return results(op, p)
-
-
-def add(op_type, name, given):
-    """The operation itself, and how its op is called."""
-    graph = _graph_of_inputs(given)
-    p = plan(op_type, graph)
-    with graph.as_default(), graph.name_scope(name or op_type) as scope:
-        inputs, types, numbers, lists = [], {}, {}, {}
-        for key in [k for k in given if k not in p.attrs and all(k != a.name for a in p.inputs)]:
-            raise TypeError("%s got an unexpected argument %r" % (op_type, key))
-        for a_name, a in p.attrs.items():  # a type that is given decides over values
-            if a.inferred and given.get(a_name) is not None:
-                if a.kind == "t" and not a.is_list:
-                    types[a_name] = dtypes.as_dtype(given[a_name]).base_dtype
-        for arg in p.inputs:
-            if arg.name not in given:
-                raise TypeError("No argument for input %s of %s" % (arg.name, op_type))
-            value = given[arg.name]
-            if arg.number_attr:
-                inputs.append(_take_many(p, arg, value, types, numbers))
-            elif arg.types_attr:
-                inputs.append(_take_any(p, arg, value, lists, given))
-            else:
-                inputs.append(_take_single(p, arg, value, types))
-        attrs = _attrs(p, given, types, numbers, lists)
-        if p.is_stateful and graph._container and "container" in p.attrs and not given.get("container"):
-            attrs = [a for a in attrs if a[0] != "container"] + [("container", "s", graph._container)]
-        refs = [t.op for arg, t in zip(p.inputs, inputs) if arg.is_ref and not arg.is_list]
-        if not refs:
-            return graph._add(op_type, scope, inputs, attrs), p
-        with contextlib.ExitStack() as stack:  # what changes a variable runs where the variable is
-            for op in refs:
-                stack.enter_context(graph.colocate_with(op))
-            return graph._add(op_type, scope, inputs, attrs), p
-
-
-def _graph_of_inputs(given):
-    default = ops._default_graphs.entries[-1] if ops._default_graphs.entries else None
-    if default is not None and default._building_function:
-        return default
-    for v in given.values():
-        if isinstance(v, (list, tuple)):
-            for x in v:
-                g = getattr(x, "graph", None)
-                if isinstance(g, ops.Graph):
-                    return g
-        else:
-            g = getattr(v, "graph", None)
-            if isinstance(g, ops.Graph) and not hasattr(v, "add_to_graph"):  # a function's own graph says nothing
-                return g
-    return ops.get_default_graph()
-
-
-def _attrs(p, given, types, numbers, lists):
-    attrs = []
-    for a in p.attrs.values():
-        if a.name in types:
-            value = types[a.name]
-        elif a.name in numbers:
-            value = numbers[a.name]
-        elif a.name in lists:
-            value = lists[a.name]
-        elif given.get(a.name) is not None or (a.name in given and a.kind == "h" and not a.is_list):
-            value = given[a.name]
-        elif a.has_default:
-            continue
-        else:
-            raise TypeError("No argument for attr %s of %s" % (a.name, p.name))
-        attrs.append(_code(p, a, value))
-    return attrs
+# call(op_type, name=None, **given) adds an operation and returns what it makes: a tensor, a list of them, a named tuple, or the
+# operation.  add(op_type, name, given) returns the operation itself, and how its op is called.
+call, add = _core.call, _core.add
 
 
 def results(op, p=None):
@@ -438,6 +357,9 @@ def results(op, p=None):
             parts.append(op.outputs[at])
             at += 1
     return p.result(*parts)
+
+
+_core.set_helpers(_plans, plan, _convert, _take_list, _refuse, _code, results, dtypes.DType, shapes.TensorShape)
 
 
 # ---- functions ----
@@ -489,23 +411,21 @@ def function_for(op_type):
 
 def _make_function(op_type):
     p = plan(op_type)
-    parameters = p.parameters
+    parameters, required, most = p.parameters, p.required, len(p.parameters)
 
-    def f(*args, **kwargs):
-        name = kwargs.pop("name", None)
-        if len(args) > len(parameters):
-            if len(args) == len(parameters) + 1 and name is None:
-                args, name = args[:-1], args[-1]
-            else:
-                raise TypeError("%s() takes at most %d arguments" % (f.__name__, len(parameters) + 1))
+    def f(*args, name=None, **given):
+        if len(args) > most:
+            if len(args) != most + 1 or name is not None:
+                raise TypeError("%s() takes at most %d arguments" % (f.__name__, most + 1))
+            args, name = args[:-1], args[-1]
         for key, value in zip(parameters, args):
-            if key in kwargs:
+            if key in given:
                 raise TypeError("%s() got multiple values for argument %r" % (f.__name__, key))
-            kwargs[key] = value
-        missing = [k for k in parameters if k in p.required and k not in kwargs]
-        if missing:
+            given[key] = value
+        if not required <= given.keys():
+            missing = [k for k in parameters if k in required and k not in given]
             raise TypeError("%s() is missing the arguments: %s" % (f.__name__, ", ".join(missing)))
-        return call(op_type, name, **kwargs)
+        return call(op_type, name, **given)
 
     f.__name__ = f.__qualname__ = snake_case(op_type)
     f.__doc__ = _documentation(p)

@@ -18,17 +18,8 @@ _VALID_OP_NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\-/]*$")
 _VALID_SCOPE_NAME = re.compile(r"^[A-Za-z0-9_.\-/]*$")
 
 
-def _frames():
-    """Where Python is now, outermost first, without this package's own frames: (file, line, function, code)."""
-    frames, frame = [], sys._getframe(2)
-    while frame is not None and len(frames) < 24:
-        if not frame.f_code.co_filename.startswith(_PACKAGE):
-            frames.append((frame.f_code, frame.f_lineno))
-        frame = frame.f_back
-    return frames
-
-
-_PACKAGE = __file__.rpartition("/framework/")[0] + "/"
+# Where an operation was made is told without this package's own frames.
+_core.set_package(__file__.rpartition("/framework/")[0] + "/")
 
 
 class Tensor(_core.Output):
@@ -36,11 +27,6 @@ class Tensor(_core.Output):
 
     __array_priority__ = 100
     OVERLOADABLE_OPERATORS = set()  # filled by ops.math
-
-    @property
-    def dtype(self):
-        """The type of the elements."""
-        return dtypes.as_dtype(self._dtype_number)
 
     @property
     def shape(self):
@@ -81,12 +67,6 @@ class Tensor(_core.Output):
         """Runs the graph and returns the value, in the given session or in the default one."""
         return _session_for(session, self.graph, "evaluate tensor").run(self, feed_dict)
 
-    def __hash__(self):
-        return id(self)
-
-    def __eq__(self, other):
-        return self is other
-
     def __iter__(self):
         raise errors.OperatorNotAllowedInGraphError(
             "iterating over `tf.Tensor` is not allowed in Graph execution. Tensor objects are only iterable when eager "
@@ -125,12 +105,6 @@ class Tensor(_core.Output):
 
 class Operation(_core.Operation):
     """A node of the graph."""
-
-    def _made(self):
-        self.outputs = [Tensor(self, i) for i in range(self._num_outputs)]
-        self._control_flow_context = None
-        self._original_op = None
-        self._where = _frames()
 
     @property
     def inputs(self):
@@ -202,23 +176,9 @@ class Operation(_core.Operation):
     def _set_control_flow_context(self, context):
         self._control_flow_context = context
 
-    def colocation_groups(self):
-        """Its colocation groups: [b"loc:@name"]; its own name if none was requested."""
-        try:
-            groups = [g for g in self.get_attr("_class") if g.startswith(b"loc:@")]
-        except ValueError:
-            groups = []
-        return groups or [b"loc:@" + self.name.encode()]
-
     def run(self, feed_dict=None, session=None):
         """Runs the operation, in the given session or in the default one."""
         _session_for(session, self.graph, "execute operation").run(self, feed_dict)
-
-    def __hash__(self):
-        return id(self)
-
-    def __eq__(self, other):
-        return self is other
 
     def __repr__(self):
         return "<tf.Operation '%s' type=%s>" % (self.name, self.type)
@@ -318,115 +278,58 @@ class _ThreadScopes(threading.local):
 
     def __init__(self, devices):
         super().__init__()
-        self.names, self.context = "", None
-        self.controls, self.colocation = [], []
-        self.devices = list(devices)  # where the graph's own thread is when this one begins
+        self.own = _core.Scopes(list(devices))  # where the graph's own thread is when this one begins
 
 
-def _scope_of_thread(name):
-    """An attribute of the graph that each thread has for itself."""
-    def get(self):
-        return getattr(self._thread, name)
+class _NameScope(contextlib.ContextDecorator):
+    """A prefix of the names of new operations in a graph."""
 
-    def set_(self, value):
-        setattr(self._thread, name, value)
-    return property(get, set_)
+    def __init__(self, graph, name):
+        self._graph, self._name, self._former = graph, name, []
+
+    def __enter__(self):
+        graph = self._graph
+        self._former.append(graph._push_name(self._name))
+        names = graph._name_stack
+        return names + "/" if names else ""
+
+    def __exit__(self, *unused):
+        self._graph._name_stack = self._former.pop()
 
 
 class Graph(_core.Graph):
     """A graph of operations and the tensors between them."""
 
-    _operation_class = Operation
+    _operation_class, _output_class = Operation, Tensor
 
     def __init__(self):
-        self._lock = threading.RLock()
         devices = []
         self._thread = _ThreadScopes(devices)
-        self._thread.devices = devices  # the very list, which others begin with
-        self._names_in_use = {}
+        self._thread.own = _core.Scopes(devices)  # the very list, which others begin with
         self._collections = {}
-        self._attr_scope_map = {}
-        self._gradient_override = {}
-        self._kernel_labels = {}
         self._container = ""
         self._seed = None
         self._seed_used = False  # by an operation without its own seed
-        self._finalized = False
         self._written = {}            # the graph as bytes, while it is finalized
         self._unfeedable, self._unfetchable = set(), set()
         self._handle_feeders, self._handle_operations = {}, {}  # of ops.session_handles
-        self._position = 0            # of operations that are known here
-        self._count = 0
         self._functions = {}
         self._building_function = False
         self._outer = None
         self._scoped = {}             # what other modules keep for a graph
 
-    _name_stack = _scope_of_thread("names")
-    _control_flow_context = _scope_of_thread("context")
-    _control_stack = _scope_of_thread("controls")
-    _colocation_stack = _scope_of_thread("colocation")
-    _device_stack = _scope_of_thread("devices")  # of (function or spec), innermost last
-
     # ---- names ----
 
-    def unique_name(self, name, mark_as_used=True):
-        """A unique name in the current scope."""
-        if self._name_stack:
-            name = self._name_stack + "/" + name
-        with self._lock:
-            return self._unique(name, mark_as_used)
+    def _added_since(self, number):
+        """The operations from this number on, which the library made by itself; they were made here."""
+        self._made_here(number)
+        return self.ops(number)[0]
 
-    def _unique(self, name, mark_as_used):
-        key = name.lower()
-        i = self._names_in_use.get(key, 0)
-        if mark_as_used:
-            self._names_in_use[key] = i + 1
-        if i > 0:
-            base = key
-            while key in self._names_in_use:
-                key = "%s_%d" % (base, i)
-                i += 1
-            if mark_as_used:
-                self._names_in_use[key] = 1
-            name = "%s_%d" % (name, i - 1)
-        return name
-
-    def _take_notice(self):
-        """Learns the names of operations that the library made by itself."""
-        with self._lock:
-            new, self._position = self.ops(self._position)
-        used = self._names_in_use
-        for op in new:
-            name = op.name.lower()
-            while name and name not in used:
-                used[name] = 1
-                name = name.rpartition("/")[0]
-        self._count += len(new)
-        return new
-
-    @contextlib.contextmanager
     def name_scope(self, name):
         """Returns a context manager that prefixes the names of new operations with the name.
 
         A name that ends in "/" replaces the whole prefix; None or "" resets it."""
-        if name:
-            if isinstance(name, bytes):
-                name = name.decode()
-            valid = _VALID_SCOPE_NAME if self._name_stack else _VALID_OP_NAME
-            if not valid.match(name):
-                raise ValueError("'%s' is not a valid scope name" % name)
-        former = self._name_stack
-        if not name:
-            self._name_stack = ""
-        elif name[-1] == "/":
-            self._name_stack = name[:-1]
-        else:
-            self._name_stack = self.unique_name(name)
-        try:
-            yield self._name_stack + "/" if self._name_stack else ""
-        finally:
-            self._name_stack = former
+        return _NameScope(self, name)
 
     def get_name_scope(self):
         """Returns the current name scope, without a trailing slash."""
@@ -440,78 +343,19 @@ class Graph(_core.Graph):
         coded = [(key, "p", value.SerializeToString()) for key, value in (attrs or {}).items()]
         return self._add(op_type, name or op_type, list(inputs), coded)
 
-    def _add(self, op_type, name, inputs, attrs, controls=None):
-        """Adds an operation: inputs are tensors or lists of them, attrs triples as the extension has them."""
-        if isinstance(name, bytes):
-            name = name.decode()
-        if self._finalized:
-            raise RuntimeError("Graph is finalized and cannot be modified.")
-        flat = _flat(inputs)
-        if any(t.graph is not self for t in flat):
-            inputs = [[self._own(t, op_type) for t in x] if isinstance(x, (list, tuple)) else self._own(x, op_type)
-                      for x in inputs]
-            flat = _flat(inputs)
-        if controls is None:
-            controls = self._controls_for(flat)
-        context = self._control_flow_context
-        for t in flat:
-            there = t.op._control_flow_context
-            if there is not context and there is not None:
-                there.check_use(t, name[:-1] if name[-1] == "/" else self.unique_name(name, False), context, op_type)
-        if context is not None:
-            inputs, controls = context.take_inputs(op_type, inputs, controls)
-        name = name[:-1] if name[-1] == "/" else self.unique_name(name)
-        if not _VALID_OP_NAME.match(name):
-            raise ValueError("'%s' is not a valid node name" % name)
-        attrs = self._scoped_attrs(op_type, attrs)
-        with self._lock:
-            try:
-                op = self.new_op(op_type, name, inputs, controls, attrs)
-            except errors.InvalidArgumentError as e:  # the shapes or types do not fit: an error of the program
-                raise ValueError(e.message) from None
-            self._position += 1
-            self._count += 1
-        if context is not None:
-            op._control_flow_context = context
-            context.op_added(op)
-        for scope in self._control_stack:
-            scope.seen.add(op)
-        if self._colocation_stack or self._device_stack:
-            self._place(op)
-        return op
-
     def _own(self, tensor, what):
         """The tensor as one of this graph; a function's graph takes it over."""
         if tensor.graph is not self:
             raise ValueError("%s must be from the same graph as %s." % (tensor, what))
         return tensor
 
-    def _controls_for(self, inputs):
-        """The control inputs that the scopes ask for; not from a scope under which an input was made."""
-        if not self._control_stack:
-            return []
-        makers = {t.op for t in inputs}
-        controls = {}
-        for scope in self._control_stack:
-            if makers.isdisjoint(scope.seen):
-                controls.update(dict.fromkeys(op for op in scope.ops if op not in makers))
-        return list(controls)
-
-    def _scoped_attrs(self, op_type, attrs):
-        if not (self._attr_scope_map or self._gradient_override or self._kernel_labels or self._colocation_stack):
-            return attrs
-        attrs = list(attrs)
-        given = {a[0] for a in attrs}
-        if self._colocation_stack and "_class" not in given:  # decides over an attr scope's
-            groups = []
-            for op in self._colocation_stack:
-                groups += op.colocation_groups()
-            attrs.append(("_class", "[s", sorted(set(groups))))
-            given.add("_class")
+    def _attrs_of_scopes(self, op_type, given):
+        """What scopes add to the attrs of a new operation, beside its colocation: triples as the extension has them."""
+        attrs = []
         for key, value in self._attr_scope_map.items():
             value = value(op_type) if callable(value) else value
             if key not in given and value is not None:
-                attrs.append((key, "p", value.SerializeToString()))
+                attrs.append((key, *value) if type(value) is tuple else (key, "p", value.SerializeToString()))
         if op_type in self._gradient_override and "_gradient_op_type" not in given:
             attrs.append(("_gradient_op_type", "s", self._gradient_override[op_type]))
         if op_type in self._kernel_labels and "_kernel" not in given:
@@ -519,12 +363,7 @@ class Graph(_core.Graph):
         return attrs
 
     def _place(self, op):
-        """Gives a new operation the device of its scopes; what it is colocated with decides first."""
-        if self._colocation_stack:
-            device = self._colocation_stack[-1].device
-            if device:
-                self.set_device(op, device)
-                return
+        """Gives a new operation the device of its scopes."""
         for function in reversed(self._device_stack):
             if function is None:
                 break
@@ -580,6 +419,8 @@ class Graph(_core.Graph):
 
     @contextlib.contextmanager
     def _attr_scope(self, attrs):
+        """Values are AttrValues, functions of the type of an operation that return one, or (kind, value) as the extension has
+        them."""
         former = dict(self._attr_scope_map)
         for key, value in attrs.items():
             if value is None:
@@ -782,11 +623,11 @@ class Graph(_core.Graph):
     @property
     def version(self):
         """A number that grows with each operation added."""
-        return self._count
+        return self._number()
 
     @property
     def _last_id(self):
-        return self._count
+        return self._number()
 
     @property
     def seed(self):
@@ -850,17 +691,30 @@ class _Stack(threading.local):
     def get(self):
         return self.entries[-1] if self.entries else None
 
-    @contextlib.contextmanager
     def entered(self, value):
-        self.entries.append(value)
-        try:
-            yield value
-        finally:
-            # Whoever leaves out of order is usual with interactive sessions.
-            for i in range(len(self.entries) - 1, -1, -1):
-                if self.entries[i] is value:
-                    del self.entries[i]
-                    break
+        return _Entered(self.entries, value)
+
+
+class _Entered(contextlib.ContextDecorator):
+    """A context in which a value is on a stack."""
+
+    def __init__(self, entries, value):
+        self._entries, self._value = entries, value
+
+    def __enter__(self):
+        self._entries.append(self._value)
+        return self._value
+
+    def __exit__(self, *unused):
+        _leave(self._entries, self._value)
+
+
+def _leave(entries, value):
+    # Whoever leaves out of order is usual with interactive sessions.
+    for i in range(len(entries) - 1, -1, -1):
+        if entries[i] is value:
+            del entries[i]
+            break
 
 
 class _GraphStack(_Stack):
@@ -870,12 +724,18 @@ class _GraphStack(_Stack):
     _making = threading.Lock()
 
     def get(self):
-        if self.entries:
-            return self.entries[-1]
-        with _GraphStack._making:
-            if _GraphStack._global is None:
-                _GraphStack._global = Graph()
-            return _GraphStack._global
+        return _core.default_graph()
+
+    @staticmethod
+    def of_process():
+        """The graph of the process, made when it is first asked for."""
+        found = _GraphStack._global
+        if found is None:
+            with _GraphStack._making:
+                found = _GraphStack._global
+                if found is None:
+                    found = _GraphStack._global = Graph()
+        return found
 
     def reset(self):
         _GraphStack._global = None
@@ -883,11 +743,12 @@ class _GraphStack(_Stack):
 
 _default_graphs = _GraphStack()
 _default_sessions = _Stack()
+_core.set_default_graphs(_default_graphs, _GraphStack.of_process)
 
 
 def get_default_graph():
     """Returns the default graph of the current thread."""
-    return _default_graphs.get()
+    return _core.default_graph()
 
 
 def reset_default_graph():
@@ -974,6 +835,7 @@ class name_scope:  # noqa: N801 -- TensorFlow's name
         if self._name is None and values is not None:
             raise ValueError("At least one of name (%s) and default_name (%s) must be provided." % (name, default_name))
         self._values = values or ()
+        self._entered = []
 
     @property
     def name(self):
@@ -982,12 +844,17 @@ class name_scope:  # noqa: N801 -- TensorFlow's name
 
     def __enter__(self):
         graph = graph_of(self._values)
-        self._contexts = contextlib.ExitStack()
-        self._contexts.enter_context(graph.as_default())
-        return self._contexts.enter_context(graph.name_scope(self._name))
+        former = graph._push_name(self._name)
+        entries = _default_graphs.entries
+        entries.append(graph)
+        self._entered.append((graph, former, entries))
+        names = graph._name_stack
+        return names + "/" if names else ""
 
-    def __exit__(self, *exc):
-        return self._contexts.__exit__(*exc)
+    def __exit__(self, *unused):
+        graph, graph_names, entries = self._entered.pop()
+        graph._name_stack = graph_names
+        _leave(entries, graph)
 
 
 @contextlib.contextmanager

@@ -288,7 +288,7 @@ class BaseSession:
             if options is None and run_metadata is None and fetches.op not in graph._unfetchable:
                 if fetches not in feeds and fetches.op.type not in _HANDLE_OPS:
                     return self._call(self._session.run, feeds, values, [fetches], [])[0]
-        if not graph._count:
+        if not graph._number():
             raise RuntimeError("The Session graph is empty.  Add operations to the graph before calling run().")
         f = _Fetches(graph, fetches, self)
         f.give_back(feeds, values)

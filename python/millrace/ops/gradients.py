@@ -119,6 +119,7 @@ def _differentiate(ys, xs, seeds, stops, scope, colocate):
     python = _PythonGradients(graph, scope, colocate)
     asked = (python.wants, python.make) if python.are_there() else (None, None)
     stops = stops + [t for t in graph._scoped.get("loops without gradients", ()) if t.graph is graph]
+    before = graph._number()
     try:
         found = graph.gradients(ys, xs, seeds, stops, scope[:-1] if scope else "gradients", bool(colocate), *asked)
     except errors.OpError as e:
@@ -128,11 +129,11 @@ def _differentiate(ys, xs, seeds, stops, scope, colocate):
             raise ValueError(e.message) from None
         raise
     finally:
-        new = graph._take_notice()
+        graph._made_here(before)
     # What the library adds is where ys are.  A loop's context must know of results there; a branch takes them in by itself.
     context = contexts.output_context(ys[0].op)
     loop = None if context is None else context.while_context
-    new = set(new) if loop is not None else ()
+    new = set(graph.ops(before)[0]) if loop is not None else ()
     return [_result(g, new, loop) for g in found]
 
 
@@ -206,7 +207,6 @@ class _PythonGradients:
         if function is ops._NO_GRADIENT:
             return [None] * len(inputs)
         graph = self._graph
-        graph._take_notice()
         context, graph._control_flow_context = graph._control_flow_context, None
         try:
             with graph.as_default(), contexts.Anywhere(), graph.name_scope(self._scope), graph.name_scope(op.name + "_grad"):

@@ -299,8 +299,7 @@ VariableV1 = Variable
 
 
 def _class_attr(name):
-    from .. import protos
-    return protos.AttrValue(list=protos.AttrValue.ListValue(s=[b"loc:@" + name.rstrip("/").encode()]))
+    return "[s", [b"loc:@" + name.rstrip("/").encode()]
 
 
 def _overloaded(operator):

@@ -409,24 +409,58 @@ def _check_initializer_type(initializer, dtype):
 
 
 class _ScopeStore(threading.local):
-    """The scope a thread is in, and how often scopes of a name were opened."""
+    """The scope a thread is in, and how often scopes of a name were opened.
+
+    Counts are in a tree, [count, {part of a name: subtree}], so that to forget those below a scope costs nothing.  While a scope
+    that existed before is open again, changes are recorded, and undone when it is left."""
 
     def __init__(self):
         super().__init__()
         self.current_scope = VariableScope(False)
-        self.counts = {}
+        self._root = [0, {}]
+        self._changes = None  # [(tree, index, former value)]
+
+    def _set(self, tree, index, value):
+        if self._changes is not None:
+            self._changes.append((tree, index, tree[index]))
+        tree[index] = value
+
+    def _find(self, name):
+        tree = self._root
+        for part in name.split("/"):
+            tree = tree[1].get(part)
+            if tree is None:
+                return None
+        return tree
 
     def opened(self, name):
-        self.counts[name] = self.counts.get(name, 0) + 1
+        tree = self._root
+        for part in name.split("/"):
+            below = tree[1]
+            tree = below.get(part)
+            if tree is None:
+                tree = below[part] = [0, {}]
+        self._set(tree, 0, tree[0] + 1)
 
     def close_subscopes(self, name):
         """Forgets what was opened under it, so that opening it again gives the same names."""
-        for k in self.counts:
-            if not name or k.startswith(name + "/"):
-                self.counts[k] = 0
+        tree = self._find(name) if name else self._root
+        if tree is not None and tree[1]:
+            self._set(tree, 1, {})
 
     def count(self, name):
-        return self.counts.get(name, 0)
+        tree = self._find(name)
+        return 0 if tree is None else tree[0]
+
+    def record(self):
+        """Records changes from now on; what `undo` takes."""
+        former, self._changes = self._changes, []
+        return former
+
+    def undo(self, former):
+        for tree, index, value in reversed(self._changes):
+            tree[index] = value
+        self._changes = former
 
 
 def _scope_store():
@@ -508,13 +542,13 @@ def pure_variable_scope(name_or_scope, reuse=None, name_scope=None, **given):
         new = _opened(old, dict(given, reuse=reuse or None, name=new_name,
                                 name_scope=name_or_scope if name_scope is None else name_scope))
     store.opened(new.name)
-    counts = dict(store.counts)
+    former = store.record() if is_object else None
     store.current_scope = new
     try:
         yield new
     finally:
         if is_object:
-            store.counts = counts
+            store.undo(former)
         else:
             store.close_subscopes(new.name)
         store.current_scope = old
