@@ -43,6 +43,7 @@ typedef struct mr_backward {
     const mr_gradient_options *opt;
     const char *prefix;
     int n_old;     /* number of nodes before the walk */
+    int n_edges;   /* edges looked at while marking */
     mr_imap marks; /* id of an old node -> flags: reachable from xs, leads to ys; state of the ordering */
     mr_imap xs, stops;
     mr_level *base, *level; /* level: where nodes are emitted now */

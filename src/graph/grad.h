@@ -74,7 +74,7 @@ typedef struct mr_gradient_options {
     /* Called before an op's own gradient; returns true if it handled the node. */
     bool (*override)(void *ctx, mr_grad *g);
     void *ctx;
-    int *n_looked_at; /* if not NULL, set to the number of nodes that were visited, for tests of the cost of a walk */
+    int *n_looked_at; /* if not NULL, set to the number of nodes visited, or of edges if it is larger, for tests of the cost */
 } mr_gradient_options;
 
 /* Registers the gradient of an op that has none, in all graphs; fn NULL: no gradient flows through it. Nodes that fn

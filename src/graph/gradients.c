@@ -1,8 +1,8 @@
 /* graph/gradients.c -- the walk back from ys to xs.
  *
  * First all nodes on a differentiable path from an x to a y are marked; only those are visited later. Marking goes back
- * from the ys, and then from the xs to marked nodes, so the cost of a walk does not depend on nodes that no y depends
- * on. Nodes are sorted, consumers first, with each inner loop counting as one node; a node's gradient is computed after
+ * from the ys, and then from the xs along the edges it found, so the cost of a walk does not depend on nodes that no y
+ * depends on, even if they use an x. Nodes are sorted, consumers first, with each inner loop counting as one node; a node's gradient is computed after
  * all gradients of its outputs have arrived.
  *
  * A node is differentiated by the caller's override, else, for control flow and function calls, by gradient_loops.c,
@@ -55,55 +55,129 @@ static bool mark_node(mr_backward *w, const mr_node *n, int flag)
 }
 
 /* Marks the consumers of one output, or of all outputs (-1) that gradients flow through. Gradients reach an x even if
- * they stop there. With `within` (a flag), only consumers with that flag. */
-static void mark_consumers(mr_backward *w, mr_node *n, int output, int flag, int within, node_vec *todo)
+ * they stop there. */
+static void mark_consumers(mr_backward *w, mr_node *n, int output, int flag, node_vec *todo)
 {
+    w->n_edges += n->uses.n;
     for (int i = 0; i < n->uses.n; i++) {
         mr_use u = n->uses.p[i];
         bool flows = output < 0 ? !is_stop(w, (mr_out){n, u.output}) : u.output == output;
         if (u.input < 0 || !flows || !mr_backward_carries(w, n->out_types[u.output]))
-            continue;
-        if (within && !(marks_of(w, u.node) & within))
             continue;
         if (mark_node(w, u.node, flag))
             mr_vec_push(todo, u.node);
     }
 }
 
-static void mark_from_xs(mr_backward *w, const mr_out *xs, int n_x, int flag, int within)
+/* Everything that depends on an x, through nodes that gradients may pass. */
+static void mark_dependents(mr_backward *w, const mr_out *xs, int n_x, int flag)
 {
     node_vec todo = {0};
     for (int i = 0; i < n_x; i++)
-        mark_consumers(w, xs[i].node, xs[i].index, flag, within, &todo);
+        mark_consumers(w, xs[i].node, xs[i].index, flag, &todo);
     while (todo.n) {
         mr_node *n = mr_vec_pop(&todo);
         if (conducts_gradient(w, n))
-            mark_consumers(w, n, -1, flag, within, &todo);
+            mark_consumers(w, n, -1, flag, &todo);
     }
     mr_vec_deinit(&todo);
 }
 
-/* Back from ys; with `all` along every data edge (TF_AddGradients' idea of reachable), else only
- * where gradients flow. */
-static void mark_to_ys(mr_backward *w, const mr_out *ys, int n_y, int flag, bool all)
+/* Back from ys along every data edge: TF_AddGradients' idea of reachable. */
+static void mark_reachable(mr_backward *w, const mr_out *ys, int n_y, int flag)
 {
     node_vec todo = {0};
     for (int i = 0; i < n_y; i++)
-        if ((all || !is_stop(w, ys[i])) && mark_node(w, ys[i].node, flag))
+        if (mark_node(w, ys[i].node, flag))
             mr_vec_push(&todo, ys[i].node);
     while (todo.n) {
         mr_node *n = mr_vec_pop(&todo);
-        if (!all && !conducts_gradient(w, n))
-            continue;
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i].node && mark_node(w, n->in[i].node, flag))
+                mr_vec_push(&todo, n->in[i].node);
+    }
+    mr_vec_deinit(&todo);
+}
+
+/* The edges that gradients may flow along, found on the way back from the ys. The way forward from the xs uses them
+ * instead of the uses of nodes: a variable or a placeholder may have thousands of consumers that no y depends on. */
+typedef struct flow_edge {
+    mr_node *to;
+    int output; /* of the producer */
+    int next;   /* the next edge of the same producer, counted from 1; 0: the last */
+} flow_edge;
+
+typedef struct flow_edges {
+    MR_VEC(flow_edge) all;
+    mr_imap first; /* id of a producer -> its first edge, counted from 1 */
+} flow_edges;
+
+static int first_edge(const flow_edges *e, const mr_node *from)
+{
+    return (int)(intptr_t)mr_imap_get(&e->first, (uint64_t)from->id);
+}
+
+static void add_edge(flow_edges *e, mr_out from, mr_node *to)
+{
+    mr_vec_push(&e->all, ((flow_edge){to, from.index, first_edge(e, from.node)}));
+    mr_imap_put(&e->first, (uint64_t)from.node->id, (void *)(intptr_t)e->all.n);
+}
+
+/* Back from ys, where gradients flow. An edge from an output to stop at is kept: it may be an x. */
+static void mark_to_ys(mr_backward *w, const mr_out *ys, int n_y, flow_edges *edges)
+{
+    node_vec todo = {0};
+    for (int i = 0; i < n_y; i++)
+        if (!is_stop(w, ys[i]) && mark_node(w, ys[i].node, TO_Y))
+            mr_vec_push(&todo, ys[i].node);
+    while (todo.n) {
+        mr_node *n = mr_vec_pop(&todo);
+        bool conducts = conducts_gradient(w, n);
+        w->n_edges += n->n_in;
         for (int i = 0; i < n->n_in; i++) {
             mr_out o = n->in[i];
-            if (!o.node || (!all && (!mr_backward_carries(w, mr_out_type(o)) || is_stop(w, o))))
+            if (!o.node || !mr_backward_carries(w, mr_out_type(o)))
                 continue;
-            if (mark_node(w, o.node, flag))
+            add_edge(edges, o, n);
+            if (conducts && !is_stop(w, o) && mark_node(w, o.node, TO_Y))
                 mr_vec_push(&todo, o.node);
         }
     }
     mr_vec_deinit(&todo);
+}
+
+/* Forward along the edges of one output, or of all outputs (-1) that gradients flow through. */
+static void mark_along(mr_backward *w, const flow_edges *edges, mr_node *n, int output, node_vec *todo)
+{
+    for (int i = first_edge(edges, n); i; i = edges->all.p[i - 1].next) {
+        const flow_edge *e = &edges->all.p[i - 1];
+        bool flows = output < 0 ? !is_stop(w, (mr_out){n, e->output}) : e->output == output;
+        if (flows && mark_node(w, e->to, FROM_X))
+            mr_vec_push(todo, e->to);
+    }
+}
+
+static void mark_from_xs(mr_backward *w, const mr_out *xs, int n_x, const flow_edges *edges)
+{
+    node_vec todo = {0};
+    for (int i = 0; i < n_x; i++)
+        mark_along(w, edges, xs[i].node, xs[i].index, &todo);
+    while (todo.n) {
+        mr_node *n = mr_vec_pop(&todo);
+        if (conducts_gradient(w, n))
+            mark_along(w, edges, n, -1, &todo);
+    }
+    mr_vec_deinit(&todo);
+}
+
+/* Marks what lies between xs and ys. */
+static void mark_between(mr_backward *w, const mr_out *ys, int n_y, const mr_out *xs, int n_x)
+{
+    flow_edges edges = {0};
+    mark_to_ys(w, ys, n_y, &edges);
+    mark_from_xs(w, xs, n_x, &edges);
+    mr_vec_deinit(&edges.all);
+    mr_imap_deinit(&edges.first);
 }
 
 bool mr_backward_between(const mr_backward *w, const mr_node *n)
@@ -133,7 +207,7 @@ static mr_status *refuse_second_derivative(mr_backward *w, const mr_out *xs, int
     const mr_node *pop = w->graph->n_control_flow ? find_marked(w, TO_Y, "StackPopV2", "StackPop") : NULL;
     if (!pop)
         return NULL;
-    mark_from_xs(w, xs, n_x, OF_X, 0);
+    mark_dependents(w, xs, n_x, OF_X);
     const mr_node *push = find_marked(w, OF_X, "StackPushV2", "StackPush");
     if (!push)
         return NULL;
@@ -604,7 +678,7 @@ static void seed_outputs(mr_backward *w, const mr_out *ys, int n_y)
 static mr_status *check_reachable(mr_backward *w, const mr_out *ys, int n_y, const mr_out *xs,
                                   int n_x)
 {
-    mark_to_ys(w, ys, n_y, REACHED, true);
+    mark_reachable(w, ys, n_y, REACHED);
     for (int i = 0; i < n_x; i++)
         if (!(marks_of(w, xs[i].node) & REACHED))
             return mr_invalid(
@@ -635,8 +709,7 @@ static mr_status *walk_all(mr_backward *w, const mr_out *ys, int n_y, const mr_o
         mr_imap_put(&w->stops, mr_out_key(w->opt->stop[i]), w);
     if (w->opt->tf_semantics)
         MR_TRY(check_reachable(w, ys, n_y, xs, n_x));
-    mark_to_ys(w, ys, n_y, TO_Y, false);
-    mark_from_xs(w, xs, n_x, FROM_X, TO_Y);
+    mark_between(w, ys, n_y, xs, n_x);
     MR_TRY(refuse_second_derivative(w, xs, n_x));
     for (int i = 0; i < n_y; i++)
         MR_TRY(mr_cflow_visit(&w->flow, ys[i].node));
@@ -691,7 +764,7 @@ out:
     mr_imap_deinit(&w.stops);
     mr_scope_deinit(&w.s);
     if (w.opt->n_looked_at)
-        *w.opt->n_looked_at = (int)MR_MAX(w.marks.n, w.flow.places.n);
+        *w.opt->n_looked_at = (int)MR_MAX(w.n_edges, (int)MR_MAX(w.marks.n, w.flow.places.n));
     mr_imap_deinit(&w.marks);
     mr_cflow_deinit(&w.flow);
     mr_arena_deinit(&w.arena);
