@@ -23,6 +23,7 @@ typedef struct mr_run_signature {
 typedef struct mr_placements { /* by node id: full name of the chosen device, borrowed; NULL: not placed yet */
     const char **device;
     int n;
+    bool entangled; /* where a new node goes may depend on more than the devices of nodes it is with: see mr_place_added */
 } mr_placements;
 void mr_placements_deinit(mr_placements *p);
 
@@ -81,6 +82,10 @@ mr_status *mr_prune(const mr_graph *g, const mr_run_signature *sig, const mr_pre
  * NULL: the whole graph. Without costs it is not read. */
 mr_status *mr_place(const mr_graph *g, const mr_prepare_options *o, const mr_run_signature *sig, const bool *needed,
                     const char **placed);
+
+/* The same without costs for placements that are remembered: a device that was chosen stays, also if the node or its
+ * group is changed later. Looks at all nodes only if those without a device cannot be placed by themselves. */
+mr_status *mr_place_added(const mr_graph *g, const mr_prepare_options *o, const bool *needed, mr_placements *to);
 
 /* Simulates a placed step once; totals, timelines and reasons come from this simulation (passes/planned_step.h).
  * o->costs must be set. */

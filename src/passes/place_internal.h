@@ -13,18 +13,27 @@ typedef struct mr_place_group {
     bool later;         /* no step needs it yet; with costs, it is placed when a step does */
 } mr_place_group;
 
+/* Works on all nodes of the graph (nodes[i] is the one with id i, or NULL), or on some of them in the order of their ids.
+ * Then a place among `nodes` is not an id; only place.c works with placers of that kind. */
 typedef struct mr_placer {
     const mr_graph *g;
     const mr_prepare_options *o;
-    int *parent;            /* union-find by node id */
+    mr_node *const *nodes;
+    int n;
+    bool some;              /* `nodes` are not all */
+    int *parent;            /* union-find */
     int *next;              /* the next member of a node's group; -1 after the last */
-    mr_place_group *groups; /* at the root's id */
+    mr_place_group *groups; /* at the root */
     mr_device **order;      /* by preference */
-    const char **placed;
+    mr_device_name *names;  /* of `order` */
+    const char **outside;   /* with `some`: the device of a node outside that a node must be with; NULL: none */
+    const char **placed;    /* by id */
+    bool dangling;          /* a `_class` names a node that does not exist */
+    bool unclear;           /* with `some`: the answer depends on nodes outside */
 } mr_placer;
 
-/* The id that represents a node's group. */
-int mr_placer_root(mr_placer *p, int id);
+/* The place that represents a node's group. */
+int mr_placer_root(mr_placer *p, int i);
 /* True if all members of a group can run on a device: the request matches, and it has kernels for them. */
 bool mr_placer_fits(mr_placer *p, int root, const mr_device *d, const mr_device_name *request);
 

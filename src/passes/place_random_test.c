@@ -1,6 +1,6 @@
 /* passes/place_random_test.c -- random graphs with random feeds, fetches, links and memory: a plan
  * is never longer than the best single device, and its total, its nodes' times and its reasons are
- * of one simulation. */
+ * of one simulation; and a graph that grows is placed as if all of it were looked at each time. */
 #include <math.h>
 #include <stdio.h>
 
@@ -270,4 +270,93 @@ MR_TEST(place_random_graphs_are_never_longer_than_on_the_best_single_device)
     }
     MR_CHECK(n_planned > GRAPHS * 3 / 4 &&
              n_moved > GRAPHS / 10); /* else they are not what this is about */
+}
+
+/* ---- graphs that grow ---- */
+
+/* Names of nodes n0 ... n(n-1), or of the next few, which do not exist yet. */
+static void add_colocation(world *w, mr_node_builder *b, int n)
+{
+    char text[40];
+    uint64_t span = draw(w, 20) == 0 ? (uint64_t)n + 3 : (uint64_t)n;
+    if (!n || draw(w, 5))
+        return;
+    snprintf(text, sizeof text, "loc:@n%d", (int)draw(w, span));
+    mr_sv one = mr_sv_of(text);
+    mr_nb_attr(b, "_class", mr_a_strs(1, &one));
+}
+
+static mr_out some_reference(world *w)
+{
+    for (int i = 0; i < 20 && w->values.n; i++) {
+        mr_out o = w->values.p[draw(w, (uint64_t)w->values.n)];
+        if (mr_node_is(o.node, "VariableV2"))
+            return o;
+    }
+    return MR_NO_OUT;
+}
+
+/* Constants and variables, sums, assignments and shapes; with devices and colocations that may contradict. */
+static void grow_graph(world *w)
+{
+    static const char *const ops[] = {"Placeholder", "VariableV2", "Add", "Assign", "Shape"};
+    char name[20];
+    int n = w->g->nodes.n;
+    uint64_t kind = draw(w, MR_COUNT(ops));
+    mr_out ref = kind == 3 ? some_reference(w) : MR_NO_OUT, in[2] = {ref, MR_NO_OUT};
+    if (w->values.n < 2 || (kind == 3 && !ref.node))
+        kind = 1;
+    snprintf(name, sizeof name, "n%d", n);
+    mr_node_builder *b = mr_node_begin(w->g, ops[kind], name);
+    add_colocation(w, b, n);
+    if (kind < 2) {
+        mr_nb_attr(b, "dtype", mr_a_type(MR_FLOAT));
+        mr_nb_attr(b, "shape", mr_a_shape(&mr_pshape_unknown));
+    }
+    for (int i = kind == 3; i < 2; i++)
+        in[i] = w->values.n ? w->values.p[draw(w, (uint64_t)w->values.n)] : MR_NO_OUT;
+    add(w, b, kind < 2 ? 0 : kind == 4 ? 1 : 2, in);
+    if (kind == 4)
+        w->values.n--; /* integers are no inputs of the others */
+}
+
+/* Places with what is remembered, and everything with the same placements: both must agree. */
+static void place_twice(world *w, mr_placements *kept)
+{
+    int n = w->g->nodes.n;
+    kept->device = mr_realloc(kept->device, sizeof *kept->device * (size_t)n);
+    memset(kept->device + kept->n, 0, sizeof *kept->device * (size_t)(n - kept->n));
+    kept->n = n;
+    const char **all = mr_new_array(const char *, n + 1);
+    memcpy(all, kept->device, sizeof *all * (size_t)n);
+    mr_status *some_st = mr_place_added(w->g, &w->o, NULL, kept), *all_st = mr_place(w->g, &w->o, NULL, NULL, all);
+    if (!some_st != !all_st)
+        complain(w, some_st ? mr_status_message(some_st) : mr_status_message(all_st), some_st != NULL, all_st != NULL);
+    for (int i = 0; i < n; i++)
+        if (!all[i] != !kept->device[i] || (all[i] && strcmp(all[i], kept->device[i]) != 0))
+            complain(w, w->g->nodes.p[i]->name, i, n);
+    mr_status_free(some_st);
+    mr_status_free(all_st);
+    mr_free(all);
+}
+
+MR_TEST(place_added_nodes_where_placing_all_nodes_would)
+{
+    mr_test_deadline(120);
+    mr_ops_register();
+    for (uint64_t seed = 1; seed <= GRAPHS; seed++) {
+        world w = {.seed = seed, .random = seed, .g = mr_graph_new()};
+        mr_placements kept = {0};
+        draw_devices(&w);
+        w.o = (mr_prepare_options){.devices = w.devices, .n_devices = w.n_devices, .soft_placement = draw(&w, 2)};
+        for (int i = 0; i < 20; i++)
+            grow_graph(&w);
+        for (int step = 0; step < 12; step++) {
+            for (int i = (int)draw(&w, 4); i >= 0; i--)
+                grow_graph(&w);
+            place_twice(&w, &kept);
+        }
+        mr_placements_deinit(&kept);
+        end(&w);
+    }
 }

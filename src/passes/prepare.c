@@ -76,7 +76,12 @@ mr_status *mr_prepare(const mr_graph *g, const mr_run_signature *sig, const mr_p
         with.placements = &local;
     MR_GO(mr_needed(g, sig, needed));
     grow_placements(with.placements, g->nodes.n);
-    MR_GO(mr_place(g, o, sig, needed, with.placements->device));
+    if (o->costs) {
+        with.placements->entangled = true; /* not known: mr_place looks at all nodes anyway */
+        MR_GO(mr_place(g, o, sig, needed, with.placements->device));
+    } else {
+        MR_GO(mr_place_added(g, o, needed, with.placements));
+    }
     MR_ASSERT(with.placements->n >= g->nodes.n);
     MR_GO(mr_prune(g, sig, &with, &pruned));
     MR_GO(lower_placed(&pruned, o));
