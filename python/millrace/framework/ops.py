@@ -297,6 +297,59 @@ class _NameScope(contextlib.ContextDecorator):
         self._graph._name_stack = self._former.pop()
 
 
+class _DeviceScope(contextlib.ContextDecorator):
+    """A device for new operations of a graph."""
+
+    def __init__(self, graph, device):
+        self._graph, self._device = graph, device
+
+    def __enter__(self):
+        d = self._device
+        self._graph._device_stack.append(d if d is None or callable(d) else device_lib.merge_device(d))
+
+    def __exit__(self, *unused):
+        self._graph._device_stack.pop()
+
+
+class _Colocation(contextlib.ContextDecorator):
+    """An operation that new ones are to be beside; only what is asked for within it can move them to another device."""
+
+    def __init__(self, graph, op, ignore_existing):
+        self._graph, self._op, self._ignore_existing, self._former = graph, op, ignore_existing, []
+
+    def __enter__(self):
+        graph, op = self._graph, self._op
+        if op is None and not self._ignore_existing:
+            raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not True")
+        if op is not None:
+            op = op if isinstance(op, Operation) else _placed_with(op)
+        former = graph._colocation_stack
+        self._former.append((former, graph._device_stack))
+        within = [] if self._ignore_existing else list(former)
+        if op is not None:
+            within.append(op)
+        graph._colocation_stack, graph._device_stack = within, []
+
+    def __exit__(self, *unused):
+        self._graph._colocation_stack, self._graph._device_stack = self._former.pop()
+
+
+class _AttrScope(contextlib.ContextDecorator):
+    """Attrs of new operations; None takes one away."""
+
+    def __init__(self, graph, attrs):
+        self._graph, self._attrs, self._former = graph, attrs, []
+
+    def __enter__(self):
+        graph = self._graph
+        self._former.append(graph._attr_scope_map)
+        within = dict(graph._attr_scope_map, **self._attrs)
+        graph._attr_scope_map = {k: v for k, v in within.items() if v is not None} if None in within.values() else within
+
+    def __exit__(self, *unused):
+        self._graph._attr_scope_map = self._former.pop()
+
+
 class Graph(_core.Graph):
     """A graph of operations and the tensors between them."""
 
@@ -371,15 +424,9 @@ class Graph(_core.Graph):
 
     # ---- scopes ----
 
-    @contextlib.contextmanager
     def device(self, device_name_or_function):
         """New operations go to this device; a function is asked for each; None forgets the outer scopes."""
-        d = device_name_or_function
-        self._device_stack.append(d if d is None or callable(d) else device_lib.merge_device(d))
-        try:
-            yield
-        finally:
-            self._device_stack.pop()
+        return _DeviceScope(self, device_name_or_function)
 
     def control_dependencies(self, control_inputs):
         """New operations wait for these; None forgets the outer scopes."""
@@ -396,41 +443,18 @@ class Graph(_core.Graph):
             controls[c] = None
         return _ControlDependencies(self, list(controls))
 
-    @contextlib.contextmanager
     def colocate_with(self, op, ignore_existing=False):
         """Returns a context manager that places new operations on the device of op.
 
         Args:
             op: an operation or a tensor; None clears colocation, and then ignore_existing must be True
             ignore_existing: whether to drop the colocation and devices of enclosing blocks"""
-        if op is None and not ignore_existing:
-            raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not True")
-        if op is not None:
-            op = op if isinstance(op, Operation) else _placed_with(op)
-        former, devices = self._colocation_stack, self._device_stack
-        self._colocation_stack = [] if ignore_existing else list(former)
-        if op is not None:
-            self._colocation_stack.append(op)
-        self._device_stack = []
-        try:
-            yield
-        finally:
-            self._colocation_stack, self._device_stack = former, devices
+        return _Colocation(self, op, ignore_existing)
 
-    @contextlib.contextmanager
     def _attr_scope(self, attrs):
         """Values are AttrValues, functions of the type of an operation that return one, or (kind, value) as the extension has
         them."""
-        former = dict(self._attr_scope_map)
-        for key, value in attrs.items():
-            if value is None:
-                self._attr_scope_map.pop(key, None)
-            else:
-                self._attr_scope_map[key] = value
-        try:
-            yield
-        finally:
-            self._attr_scope_map = former
+        return _AttrScope(self, attrs)
 
     @contextlib.contextmanager
     def gradient_override_map(self, op_type_map):
@@ -857,15 +881,30 @@ class name_scope:  # noqa: N801 -- TensorFlow's name
         _leave(entries, graph)
 
 
-@contextlib.contextmanager
+class _InitScope(contextlib.ContextDecorator):
+    """Within it new operations go to the outermost graph, in no loop, conditional or scope of control dependencies."""
+
+    def __init__(self):
+        self._former = []
+
+    def __enter__(self):
+        graph = default = get_default_graph()
+        while graph._building_function and graph._outer is not None:
+            graph = graph._outer
+        entries = _default_graphs.entries
+        entries.append(graph)
+        self._former.append((graph, entries, graph._name_stack, graph._control_stack, graph._control_flow_context))
+        graph._name_stack, graph._control_stack, graph._control_flow_context = default._name_stack, [], None
+
+    def __exit__(self, *unused):
+        graph, entries, *former = self._former.pop()
+        graph._name_stack, graph._control_stack, graph._control_flow_context = former
+        _leave(entries, graph)
+
+
 def init_scope():
     """Returns a context manager that leaves loops, conditionals and control dependencies, but not the name scope."""
-    graph = get_default_graph()
-    while graph._building_function and graph._outer is not None:
-        graph = graph._outer
-    scope = get_default_graph().get_name_scope()
-    with graph.as_default(), graph.control_dependencies(None), graph.name_scope(scope + "/" if scope else None):
-        yield
+    return _InitScope()
 
 
 def op_scope(values, name, default_name=None):

@@ -148,13 +148,25 @@ def as_dimension(value):
     return value if isinstance(value, Dimension) else Dimension(value)
 
 
+# Dimensions never change, so most shapes share theirs.  Not unknown ones: lists that share one would be equal.
+_SHARED = {n: Dimension(n) for n in range(1025)}
+
+
+def _dimensions(sizes):
+    """The Dimensions of a list or tuple: of sizes, None or -1 for those that are not known, or Dimensions."""
+    return [_SHARED[d] if type(d) is int and d in _SHARED
+            else as_dimension(None if isinstance(d, int) and d == -1 else d) for d in sizes]
+
+
 class TensorShape:
     """The shape of a tensor, as far as it is known."""
 
     __slots__ = ("_dims",)
 
     def __init__(self, dims):
-        if dims is None:
+        if type(dims) is tuple or type(dims) is list:
+            self._dims = _dimensions(dims)
+        elif dims is None:
             self._dims = None
         elif isinstance(dims, TensorShape):
             self._dims = None if dims._dims is None else list(dims._dims)
@@ -165,7 +177,7 @@ class TensorShape:
         elif isinstance(dims, (int, Dimension)) or not hasattr(dims, "__iter__"):
             self._dims = [as_dimension(dims)]
         else:
-            self._dims = [as_dimension(None if d is None or (isinstance(d, int) and d == -1) else d) for d in dims]
+            self._dims = _dimensions(dims)
 
     @property
     def dims(self):
@@ -213,7 +225,12 @@ class TensorShape:
 
     def is_fully_defined(self):
         """Whether the rank and all dimensions are known."""
-        return self._dims is not None and all(d.value is not None for d in self._dims)
+        if self._dims is None:
+            return False
+        for d in self._dims:
+            if d._value is None:
+                return False
+        return True
 
     def assert_is_fully_defined(self):
         """Raises ValueError if the rank or a dimension is unknown."""
@@ -292,7 +309,7 @@ class TensorShape:
         """A list of ints and Nones."""
         if self._dims is None:
             raise ValueError("as_list() is not defined on an unknown TensorShape.")
-        return [d.value for d in self._dims]
+        return [d._value for d in self._dims]
 
     def as_proto(self):
         """Returns the shape as a TensorShapeProto."""
@@ -304,7 +321,7 @@ class TensorShape:
 
     def _tuple(self):
         """As the extension wants it."""
-        return None if self._dims is None else tuple(d.value for d in self._dims)
+        return None if self._dims is None else tuple([d._value for d in self._dims])
 
     def __eq__(self, other):
         """As in TensorFlow 1.x, a shape with an unknown dimension equals no other; two of unknown rank are equal."""
