@@ -1,4 +1,5 @@
 /* capi/operation_test.c -- operations read, evaluated and changed. */
+#include "millrace/front_end.h"
 #include "capi/graph_fixture.h"
 
 MR_TEST(capi_operation_tells_its_inputs_and_consumers)
@@ -236,5 +237,18 @@ MR_TEST(capi_operation_does_not_evaluate_what_takes_much_memory)
     MR_CHECK(!TF_TryEvaluateConstant(k.g, w, &t, k.s));
     CHECK_OK(k.s);
     MR_CHECK(!t);
+    kit_free(&k);
+}
+
+MR_TEST(capi_operation_index_is_where_the_graph_lists_it)
+{
+    kit k = kit_new();
+    size_t pos = 0;
+    for (int i = 0; i < 3; i++)
+        kit_const(&k, (const char *[]){"a", "b", "c"}[i], kit_bool(true));
+    for (TF_Operation *op; (op = TF_GraphNextOperation(k.g, &pos));)
+        MR_CHECK_INT(mr_operation_index(op), pos - 1);
+    MR_CHECK_INT(pos, 3);
+    MR_CHECK(mr_operation_index(NULL) == SIZE_MAX);
     kit_free(&k);
 }

@@ -21,6 +21,22 @@ def line():
 
 
 class ImportTest(Case):
+    def test_operations_were_made_where_they_were_imported(self):
+        here = lambda op: [frame for frame in op.traceback if frame[2] == "test_operations_were_made_where_they_were_imported"]
+        tf.import_graph_def(line(), name="")
+        g = tf.get_default_graph()
+        x = g.get_tensor_by_name("x:0")
+        dx, = tf.gradients(g.get_tensor_by_name("y:0"), x)
+        after = tf.constant(1.0)
+        self.assertIn("import_graph_def", here(x.op)[0][3])
+        self.assertIn("tf.gradients", here(dx.op)[0][3])
+        self.assertIn("tf.constant", here(after.op)[0][3])
+
+    def test_names_of_imported_operations_are_not_used_again(self):
+        tf.import_graph_def(line(), name="")
+        self.assertEqual([tf.constant(1.0, name=n).op.name for n in ("y", "TWICE", "twice/y")], ["y_1", "TWICE_1", "twice/y_1"])
+        self.assertEqual(tf.get_default_graph().version, 8)
+
     def test_names_and_elements(self):
         x, y = tf.import_graph_def(line(), return_elements=["x:0", "y"])
         self.assertEqual((x.name, y.name), ("import/x:0", "import/y"))

@@ -319,6 +319,36 @@ class Inheriting(Case):
         self.assertEqual(self.values(out), [6])
 
 
+class Counts(Case):
+    def names(self):
+        found = []
+        for _ in range(2):
+            with tf.variable_scope(None, "d"):
+                found.append(tf.get_variable_scope().name)
+        return found
+
+    def test_a_scope_that_is_opened_by_name_again_counts_from_the_start(self):
+        for _ in range(2):
+            with tf.variable_scope("a"):
+                self.assertEqual(self.names(), ["a/d", "a/d_1"])
+        with tf.variable_scope("ab"):
+            self.assertEqual(self.names(), ["ab/d", "ab/d_1"])
+
+    def test_a_scope_that_is_entered_again_leaves_counts_as_they_were(self):
+        with tf.variable_scope("a") as a:
+            self.names()
+            with tf.variable_scope(a):
+                self.assertEqual(self.names(), ["a/d_2", "a/d_3"])
+                with tf.variable_scope(a):
+                    self.assertEqual(self.names(), ["a/d_4", "a/d_5"])
+                self.assertEqual(self.names(), ["a/d_4", "a/d_5"])
+            self.assertEqual(self.names(), ["a/d_2", "a/d_3"])
+        with tf.variable_scope(a):
+            self.assertEqual(self.names(), ["a/d", "a/d_1"])
+        with tf.variable_scope(a):
+            self.assertEqual(self.names(), ["a/d", "a/d_1"])
+
+
 class Parts(Case):
     def test_cut_along_one_dimension(self):
         v = tf.get_variable("v", [5, 2], partitioner=tf.fixed_size_partitioner(2), initializer=tf.ones_initializer())
