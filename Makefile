@@ -261,7 +261,7 @@ $(B)/%.o: %.c | $(GEN)
 	$(q)$(COMPILE) -MMD -MP -c $< -o $@
 
 # Products of floats may multiply and add in one: oneDNN, the other way to make them, does so too.
-$(B)/src/ops/linalg/tiles.o: MR_CFLAGS += -ffp-contract=fast
+$(B)/src/ops/linalg/tiles.o $(B)/src/ops/linalg/product.o: MR_CFLAGS += -ffp-contract=fast
 # Its sums side by side are chains of scalars: gcc would put each round of them into a vector and take it apart again.
 $(B)/src/ops/math/cumsum.o: MR_CFLAGS += -fno-tree-slp-vectorize
 

@@ -117,33 +117,42 @@ MR_TEST(sgemm_for_any_cpu_equals_a_plain_loop) { check_kind("plain"); }
 MR_TEST(sgemm_for_avx2_equals_a_plain_loop) { check_kind("avx2"); }
 MR_TEST(sgemm_for_avx512_equals_a_plain_loop) { check_kind("avx512"); }
 
-/* The bits of a product of random floats, computed by this number of threads. */
+/* The bits of a product, computed by this number of threads. */
 static mr_tensor *product_of(int threads, const mr_tensor *x, const mr_tensor *y)
 {
     mr_kernel_fixture b;
     mr_tensor *z;
-    mr_kernel_fixture_init(&b, threads, "MatMul", NULL, 0, 2, (mr_dtype[]){MR_FLOAT, MR_FLOAT});
+    mr_dtype type = (mr_dtype)x->dtype;
+    mr_kernel_fixture_init(&b, threads, "MatMul", NULL, 0, 2, (mr_dtype[]){type, type});
     MR_CHECK_OK(mr_kernel_fixture_run(&b, (mr_tensor *[]){mr_tensor_ref(x), mr_tensor_ref(y)}, &z));
     mr_kernel_fixture_deinit(&b);
     return z;
 }
 
+static void check_threads(mr_dtype type, int64_t m, int64_t n, int64_t k)
+{
+    mr_tensor *x = mr_kernel_fixture_random(type, 2, (int64_t[]){m, k});
+    mr_tensor *y = mr_kernel_fixture_random(type, 2, (int64_t[]){k, n});
+    for (int64_t e = 0; e < x->n; e++)
+        if (type == MR_FLOAT)
+            MR_DATA(float, x)[e] *= 0.1f;
+        else
+            MR_DATA(double, x)[e] *= 0.1;
+    mr_tensor *one = product_of(1, x, y);
+    for (int threads = 2; threads <= 5; threads++) {
+        mr_tensor *many = product_of(threads, x, y);
+        MR_CHECK(memcmp(one->data, many->data, (size_t)one->n * mr_dtype_size(type)) == 0);
+        mr_tensor_unref(many);
+    }
+    mr_tensor_unref(one), mr_tensor_unref(x), mr_tensor_unref(y);
+}
+
 MR_TEST(matmul_gives_the_same_bits_with_any_number_of_threads)
 {
     static const int64_t shapes[][3] = {
-        {130, 300, 270}, {601, 75, 129}, {2, 3000, 70}, {3001, 1, 70}};
-    for (int i = 0; i < 4; i++) {
-        int64_t m = shapes[i][0], n = shapes[i][1], k = shapes[i][2];
-        mr_tensor *x = mr_kernel_fixture_random(MR_FLOAT, 2, (int64_t[]){m, k});
-        mr_tensor *y = mr_kernel_fixture_random(MR_FLOAT, 2, (int64_t[]){k, n});
-        for (int64_t e = 0; e < x->n; e++)
-            MR_DATA(float, x)[e] *= 0.1f;
-        mr_tensor *one = product_of(1, x, y);
-        for (int threads = 2; threads <= 5; threads++) {
-            mr_tensor *many = product_of(threads, x, y);
-            MR_CHECK(memcmp(one->data, many->data, (size_t)one->n * sizeof(float)) == 0);
-            mr_tensor_unref(many);
-        }
-        mr_tensor_unref(one), mr_tensor_unref(x), mr_tensor_unref(y);
+        {130, 300, 270}, {601, 75, 129}, {2, 3000, 70}, {3001, 1, 70}, {2000, 5, 40}, {2, 3, 3000}};
+    for (int i = 0; i < MR_COUNT(shapes); i++) {
+        check_threads(MR_FLOAT, shapes[i][0], shapes[i][1], shapes[i][2]);
+        check_threads(MR_DOUBLE, shapes[i][0], shapes[i][1], shapes[i][2]);
     }
 }
