@@ -1,62 +1,51 @@
-/* ops/fft/plan.c -- mixed radix transforms, and Bluestein's for lengths with a large prime factor.
+/* ops/fft/plan.c -- makes the tables of Fourier transforms.
  *
- * Stockham's algorithm: each factor p of n is one pass from one array to another, so no reordering is needed at the
- * end. With s the product of the factors already done, a pass transforms n / s numbers that are s apart, for s
- * neighbours at once, which is the vectorised loop:
- *
- *     t_k = x[q + s (i + m k)], k < p;   y[q + s (p i + j)] = w^(i j s) DFT_p(t)_j,   m = n / (s p)
- *
- * where w = exp(-2 pi i / n).  A prime factor beyond LARGEST costs its square; such lengths become
- * a convolution, by j k = (j^2 + k^2 - (j - k)^2) / 2, of a length that has small factors only. */
+ * Lengths with small prime factors are transformed factor by factor (passes.h). A prime factor beyond MR_FFT_LARGEST
+ * would cost its square; such lengths become a convolution, by j k = (j^2 + k^2 - (j - k)^2) / 2, of a length that
+ * has small factors only. Roots are computed in double for both types. */
 #include "ops/fft/plan.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/memory.h"
-#include "base/simd.h"
 
-enum { MAX_FACTORS = 64, LARGEST = 61 };
+enum {
+    SHORTEST = 64, /* shorter lines are not worth cutting in columns and rows */
+    SIDE = 4,      /* the least number of columns and rows */
+};
 
 typedef struct cx {
     double re, im;
 } cx;
 
-struct mr_fft {
-    mr_refs refs;
-    int64_t n;
-    cx *roots; /* w^k, k < n; with Bluestein: exp(-pi i k^2 / n) */
-    int n_factors;
-    int factors[MAX_FACTORS];
-    struct mr_fft *inner; /* Bluestein's convolution, of a length >= 2n - 1; or NULL */
-    cx *filter;           /* the transform of the convolution's filter */
-};
-
-MR_INLINE cx mul(cx a, cx b) { return (cx){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
-MR_INLINE cx add(cx a, cx b) { return (cx){a.re + b.re, a.im + b.im}; }
-MR_INLINE cx sub(cx a, cx b) { return (cx){a.re - b.re, a.im - b.im}; }
-MR_INLINE cx scale(cx a, double f) { return (cx){a.re * f, a.im * f}; }
-MR_INLINE cx minus_i(cx a) { return (cx){a.im, -a.re}; } /* -i a */
-
-/* ---- making ---- */
-
-/* Factors of four come first, because they are the cheapest; false when a factor is too large. */
-static bool factorize_length(int64_t n, mr_fft *f)
-{
-    static const int first[] = {4, 2, 3, 5};
-    f->n_factors = 0;
-    for (int i = 0; i < 4; i++)
-        for (; n % first[i] == 0; n /= first[i])
-            f->factors[f->n_factors++] = first[i];
-    for (int p = 7; p <= LARGEST && n > 1; p += 2)
-        for (; n % p == 0; n /= p)
-            f->factors[f->n_factors++] = p;
-    return n == 1;
-}
+static mr_status *new_plan(int64_t n, mr_dtype type, bool halves, bool always_lanes, mr_fft **out);
 
 static mr_status *no_memory(int64_t n)
 {
     return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a Fourier transform of length %lld",
                     (long long)n);
+}
+
+/* Memory for n real numbers of the plan's type. */
+static mr_status *new_table(const mr_fft *f, int64_t n, void **out)
+{
+    *out = mr_try_alloc(MR_MAX(1, (size_t)n) * mr_dtype_size(f->type));
+    return *out ? NULL : no_memory(f->n);
+}
+
+static void put_real(const mr_fft *f, void *table, int64_t i, double v)
+{
+    if (f->type == MR_FLOAT)
+        ((float *)table)[i] = (float)v;
+    else
+        ((double *)table)[i] = v;
+}
+
+static void put(const mr_fft *f, void *table, int64_t i, cx v)
+{
+    put_real(f, table, 2 * i, v.re);
+    put_real(f, table, 2 * i + 1, v.im);
 }
 
 /* exp(-2 pi i k / n), computed relative to the nearest quarter turn so that quarters are exact. */
@@ -74,62 +63,227 @@ static cx unit_root(int64_t k, int64_t n)
     }
 }
 
-static mr_status *make_factors(mr_fft *f)
+/* ---- lengths with small factors ---- */
+
+/* Powers of two as factors of 8 and at most one of 4 or 2; false when a factor is too large. Large factors come
+ * first, because they are the ones that are not repeated in the innermost loop. */
+static bool factorize_length(int64_t n, mr_fft *f)
 {
-    for (int64_t k = 0; k < f->n; k++)
-        f->roots[k] = unit_root(k, f->n);
+    int twos = 0;
+    f->n_factors = 0;
+    for (; n % 2 == 0; n /= 2)
+        twos++;
+    for (; twos >= 5 || twos == 3; twos -= 3)
+        f->factors[f->n_factors++] = 8;
+    for (; twos >= 2; twos -= 2)
+        f->factors[f->n_factors++] = 4;
+    if (twos)
+        f->factors[f->n_factors++] = 2;
+    for (int p = 3; p <= MR_FFT_LARGEST && n > 1; p += 2)
+        for (; n % p == 0; n /= p)
+            f->factors[f->n_factors++] = p;
+    return n == 1;
+}
+
+/* The tables of passes.h. */
+static mr_status *make_passes(mr_fft *f)
+{
+    int64_t n_roots = 0, n_circle = 0, s = 1, at = 0;
+    for (int i = 0; i < f->n_factors; s *= f->factors[i], i++) {
+        n_roots += (f->n / (s * f->factors[i]) - 1) * (f->factors[i] - 1);
+        n_circle += f->factors[i] & 1 ? f->factors[i] : 0;
+    }
+    MR_TRY(new_table(f, 2 * n_roots, &f->factors_of_passes));
+    MR_TRY(new_table(f, 2 * n_circle, &f->circles));
+    s = 1;
+    for (int l = 0; l < f->n_factors; s *= f->factors[l], l++) {
+        int p = f->factors[l];
+        for (int64_t i = 1; i < f->n / (s * p); i++)
+            for (int j = 1; j < p; j++)
+                put(f, f->factors_of_passes, at++, unit_root(i * j, f->n / s));
+    }
+    at = 0;
+    for (int l = 0; l < f->n_factors; l++)
+        if (f->factors[l] & 1) {
+            for (int k = 0; k < f->factors[l]; k++) {
+                cx w = unit_root(k, f->factors[l]);
+                put_real(f, f->circles, at + k, w.re);
+                put_real(f, f->circles, at + f->factors[l] + k, -w.im);
+            }
+            at += 2 * f->factors[l];
+        }
     return NULL;
 }
 
-static int64_t convolution_length(int64_t n)
+/* The divisor below the root of n that makes the best matrix of columns and rows: next to the root, and if possible
+ * with multiples of LANES on both sides. */
+static int64_t middle_divisor(int64_t n)
 {
-    int64_t m = 1;
-    while (m < 2 * n - 1)
-        m *= 2;
-    return m;
+    int64_t best = 1, best_even = 1;
+    for (int64_t d = 1; d <= n / d; d++) {
+        if (n % d != 0)
+            continue;
+        best = d;
+        if (d % MR_FFT_LANES == 0 && n / d % MR_FFT_LANES == 0)
+            best_even = d;
+    }
+    return 3 * best_even > best ? best_even : best;
 }
 
-/* The filter exp(pi i k^2 / n) for |k| < n, in cyclic order. */
-static mr_status *make_filter(mr_fft *f)
+/* The tables of long lines, if the length has two factors of useful size. */
+static mr_status *make_long(mr_fft *f)
+{
+    int64_t n1 = middle_divisor(f->n), n2 = f->n / n1;
+    int lanes = f->loops->lanes;
+    if (n1 < SIDE)
+        return NULL;
+    MR_TRY(new_plan(n2, f->type, false, true, &f->rows));
+    MR_TRY(new_table(f, 2 * n1 * lanes, &f->fine));
+    for (int64_t k = 0; k < n1; k++)
+        for (int l = 0; l < lanes; l++) {
+            cx w = unit_root(k * l, f->n);
+            put_real(f, f->fine, 2 * k * lanes + l, w.re);
+            put_real(f, f->fine, (2 * k + 1) * lanes + l, w.im);
+        }
+    while (((int64_t)1 << 2 * f->coarse_bits) < f->n)
+        f->coarse_bits++;
+    int64_t low = (int64_t)1 << f->coarse_bits, high = f->n / low + 1;
+    f->coarse = mr_try_alloc(sizeof(cx) * (size_t)high);
+    f->coarse_low = mr_try_alloc(sizeof(cx) * (size_t)low);
+    if (!f->coarse || !f->coarse_low)
+        return no_memory(f->n);
+    for (int64_t k = 0; k < high; k++)
+        ((cx *)f->coarse)[k] = unit_root(k * low % f->n, f->n);
+    for (int64_t k = 0; k < low; k++)
+        ((cx *)f->coarse_low)[k] = unit_root(k % f->n, f->n);
+    return new_plan(n1, f->type, false, true, &f->columns);
+}
+
+/* ---- other lengths ---- */
+
+/* About the time of a transform of this length; infinite if it has factors beyond 7. */
+static double cost_of_length(int64_t n)
+{
+    static const struct {
+        int factor;
+        double cost;
+    } factors[] = {{8, 1.6}, {4, 1.1}, {2, 0.8}, {3, 1.2}, {5, 2}, {7, 3}};
+    double sum = 1;
+    int64_t rest = n;
+    for (int i = 0; i < MR_COUNT(factors); i++)
+        for (; rest % factors[i].factor == 0; rest /= factors[i].factor)
+            sum += factors[i].cost;
+    return rest == 1 ? sum * (double)n : INFINITY;
+}
+
+/* The cheapest length from n on; long ones are multiples of 64, so that they can be cut without a remainder. */
+static int64_t convolution_length(int64_t n)
+{
+    int64_t step = n > 1024 ? 64 : 1, best = 0;
+    double least = INFINITY;
+    for (int64_t m = (n + step - 1) / step * step; m <= 2 * n + 64; m += step)
+        if (cost_of_length(m) < least) {
+            least = cost_of_length(m);
+            best = m;
+        }
+    return best;
+}
+
+/* The filter exp(pi i k^2 / n) for |k| < n, in cyclic order, transformed in double. */
+static mr_status *transform_filter(mr_fft *f, const cx *chirp)
 {
     mr_status *st = NULL;
-    int64_t n = f->n, m = convolution_length(n);
-    MR_TRY(mr_fft_new(m, &f->inner));
-    f->filter = mr_try_calloc((size_t)m, sizeof(cx));
-    cx *room = mr_try_alloc(sizeof(cx) * (size_t)m);
-    if (!f->filter || !room)
-        MR_GO(no_memory(n));
-    for (int64_t k = 0; k < n; k++) {
-        int64_t square = (int64_t)((unsigned __int128)k * (unsigned __int128)k % (uint64_t)(2 * n));
-        cx r = f->roots[k] = unit_root(square, 2 * n);
-        f->filter[k] = (cx){r.re, -r.im};
+    int64_t m = f->inner->n;
+    mr_fft *plan = NULL;
+    cx *line = mr_try_calloc((size_t)m, sizeof(cx));
+    char *room = NULL;
+    MR_GO(new_plan(m, MR_DOUBLE, false, true, &plan));
+    const mr_fft_loops *loops = plan->loops;
+    room = mr_try_alloc((2 * (size_t)m + 1) * MR_FFT_LANES_BYTES);
+    if (!line || !room)
+        MR_GO(no_memory(f->n));
+    for (int64_t k = 0; k < f->n; k++) {
+        line[k] = (cx){chirp[k].re, -chirp[k].im};
         if (k > 0)
-            f->filter[m - k] = f->filter[k];
+            line[m - k] = line[k];
     }
-    mr_fft_run(f->inner, (mr_c128 *)f->filter, (mr_c128 *)room);
+    const void *lines[MR_FFT_LANES];
+    for (int l = 0; l < MR_FFT_LANES; l++)
+        lines[l] = line;
+    char *x = room + (-(uintptr_t)room & (MR_FFT_LANES_BYTES - 1)); /* aligned */
+    loops->load_along(2 * m, lines, 1, false, x);
+    void *y = loops->run(plan, x, x + (size_t)m * MR_FFT_LANES_BYTES);
+    for (int64_t k = 0; k < m; k++)
+        put(f, f->filter, k, (cx){loops->get(y, k, 0, 0), loops->get(y, k, 1, 0)});
 out:
+    mr_free(line);
     mr_free(room);
+    mr_fft_unref(plan);
     return st;
 }
 
-mr_status *mr_fft_new(int64_t n, mr_fft **out)
+static mr_status *make_convolution(mr_fft *f)
+{
+    int64_t n = f->n;
+    MR_TRY(new_plan(convolution_length(2 * n - 1), f->type, false, false, &f->inner));
+    MR_TRY(new_table(f, 2 * n, &f->chirp));
+    MR_TRY(new_table(f, 2 * f->inner->n, &f->filter));
+    cx *chirp = mr_try_alloc(sizeof(cx) * (size_t)n);
+    if (!chirp)
+        return no_memory(n);
+    for (int64_t k = 0; k < n; k++) {
+        int64_t square = (int64_t)((unsigned __int128)k * (unsigned __int128)k % (uint64_t)(2 * n));
+        chirp[k] = unit_root(square, 2 * n);
+        put(f, f->chirp, k, chirp[k]);
+    }
+    mr_status *st = transform_filter(f, chirp);
+    mr_free(chirp);
+    return st;
+}
+
+/* ---- */
+
+static mr_status *make_turns(mr_fft *f)
+{
+    MR_TRY(new_table(f, f->n + 2, &f->turns));
+    for (int64_t k = 0; k <= f->n / 2; k++)
+        put(f, f->turns, k, unit_root(k, 2 * f->n));
+    return NULL;
+}
+
+/* always_lanes: also if the line is long. */
+static mr_status *new_plan(int64_t n, mr_dtype type, bool halves, bool always_lanes, mr_fft **out)
 {
     mr_status *st = NULL;
     MR_ENSURE(n > 0);
-    if (n > INT64_MAX / (8 * (int64_t)sizeof(cx)))
+    if (n > INT64_MAX / (32 * MR_FFT_LANES_BYTES))
         return no_memory(n);
     mr_fft *f = mr_new(mr_fft);
     mr_refs_init(&f->refs);
     f->n = n;
-    f->roots = mr_try_alloc(sizeof(cx) * (size_t)n);
-    if (!f->roots)
-        MR_GO(no_memory(n));
-    MR_GO(factorize_length(n, f) ? make_factors(f) : make_filter(f));
+    f->type = type;
+    f->loops = mr_fft_loops_of(type);
+    if (!factorize_length(n, f)) {
+        MR_GO(make_convolution(f));
+    } else {
+        if (n >= SHORTEST && !(always_lanes && n <= MR_FFT_MOST_IN_LANES))
+            MR_GO(make_long(f));
+        bool pairs = n % 2 == 1 && n <= MR_FFT_MOST_IN_PAIRS;
+        if (always_lanes || pairs || n <= MR_FFT_MOST_IN_LANES || !f->columns)
+            MR_GO(make_passes(f));
+    }
+    if (halves)
+        MR_GO(make_turns(f));
     *out = f;
     f = NULL;
 out:
     mr_fft_unref(f);
     return st;
+}
+
+mr_status *mr_fft_new(int64_t n, mr_dtype type, bool halves, mr_fft **out)
+{
+    return new_plan(n, type, halves, false, out);
 }
 
 mr_fft *mr_fft_ref(mr_fft *f)
@@ -143,142 +297,34 @@ void mr_fft_unref(mr_fft *f)
     if (!f || !mr_refs_drop(&f->refs))
         return;
     mr_fft_unref(f->inner);
-    mr_free(f->roots);
-    mr_free(f->filter);
+    mr_fft_unref(f->columns);
+    mr_fft_unref(f->rows);
+    void *tables[] = {f->factors_of_passes, f->circles, f->turns, f->chirp, f->filter, f->fine};
+    for (int i = 0; i < MR_COUNT(tables); i++)
+        mr_free(tables[i]);
+    mr_free(f->coarse);
+    mr_free(f->coarse_low);
     mr_free(f);
 }
 
-int64_t mr_fft_room(const mr_fft *f) { return f->inner ? 2 * f->inner->n : f->n; }
-
-/* ---- passes: s neighbours with the p factors w[0 .. p-1]; `far` is s m ---- */
-
-#define EACH_NEIGHBOUR MR_IVDEP for (int64_t q = 0; q < s; q++)
-
-MR_CLONES static void radix2_pass(int64_t s, int64_t far, const cx *w, const cx *x, cx *y)
+bool mr_fft_has_lanes(const mr_fft *f) 
 {
-    EACH_NEIGHBOUR
-    {
-        cx a = x[q], b = x[q + far];
-        y[q] = add(a, b);
-        y[q + s] = mul(sub(a, b), w[1]);
-    }
+    return f->inner ? mr_fft_has_lanes(f->inner) : f->factors_of_passes != NULL;
+}
+bool mr_fft_has_long(const mr_fft *f) { return (f->inner ? f->inner : f)->columns != NULL; }
+
+size_t mr_fft_lanes_room(const mr_fft *f)
+{
+    return (size_t)(f->inner ? 2 * f->inner->n : f->n) * MR_FFT_LANES_BYTES;
 }
 
-MR_CLONES static void radix3_pass(int64_t s, int64_t far, const cx *w, const cx *x, cx *y)
+/* As run_long divides it: arrays of one line, and two of the longer side in lanes. */
+size_t mr_fft_long_room(const mr_fft *f)
 {
-    const double half_root = 0.86602540378443864676; /* sqrt(3) / 2 */
-    EACH_NEIGHBOUR
-    {
-        cx a = x[q], sum = add(x[q + far], x[q + 2 * far]);
-        cx turn = scale(minus_i(sub(x[q + far], x[q + 2 * far])), half_root);
-        cx mid = sub(a, scale(sum, 0.5));
-        y[q] = add(a, sum);
-        y[q + s] = mul(add(mid, turn), w[1]);
-        y[q + 2 * s] = mul(sub(mid, turn), w[2]);
-    }
-}
-
-MR_CLONES static void radix4_pass(int64_t s, int64_t far, const cx *w, const cx *x, cx *y)
-{
-    EACH_NEIGHBOUR
-    {
-        cx a = x[q], b = x[q + far], c = x[q + 2 * far], d = x[q + 3 * far];
-        cx ac = add(a, c), bd = add(b, d), a_c = sub(a, c), b_d = minus_i(sub(b, d));
-        y[q] = add(ac, bd);
-        y[q + s] = mul(add(a_c, b_d), w[1]);
-        y[q + 2 * s] = mul(sub(ac, bd), w[2]);
-        y[q + 3 * s] = mul(sub(a_c, b_d), w[3]);
-    }
-}
-
-MR_CLONES static void radix5_pass(int64_t s, int64_t far, const cx *w, const cx *x, cx *y)
-{
-    /* cosines and sines of a fifth and two fifths of a turn */
-    const double c1 = 0.30901699437494742410, c2 = -0.80901699437494742410;
-    const double s1 = 0.95105651629515357212, s2 = 0.58778525229247312917;
-    EACH_NEIGHBOUR
-    {
-        cx a = x[q], b = x[q + far], c = x[q + 2 * far], d = x[q + 3 * far], e = x[q + 4 * far];
-        cx be = add(b, e), cd = add(c, d), b_e = minus_i(sub(b, e)), c_d = minus_i(sub(c, d));
-        cx m1 = add(a, add(scale(be, c1), scale(cd, c2)));
-        cx m2 = add(a, add(scale(be, c2), scale(cd, c1)));
-        cx t1 = add(scale(b_e, s1), scale(c_d, s2)), t2 = sub(scale(b_e, s2), scale(c_d, s1));
-        y[q] = add(a, add(be, cd));
-        y[q + s] = mul(add(m1, t1), w[1]);
-        y[q + 2 * s] = mul(add(m2, t2), w[2]);
-        y[q + 3 * s] = mul(sub(m2, t2), w[3]);
-        y[q + 4 * s] = mul(sub(m1, t1), w[4]);
-    }
-}
-
-/* Any factor, by the definition; `one` holds the p-th roots, `step` apart among n. */
-static void pass_any(int p, int64_t s, int64_t far, const cx *w, const cx *one, int64_t step,
-                     const cx *x, cx *y)
-{
-    EACH_NEIGHBOUR
-    for (int j = 0; j < p; j++) {
-        cx sum = x[q];
-        for (int k = 1; k < p; k++)
-            sum = add(sum, mul(x[q + k * far], one[(int64_t)(j * k % p) * step]));
-        y[q + j * s] = mul(sum, w[j]);
-    }
-}
-
-static void run_pass(const mr_fft *f, int p, int64_t s, const cx *x, cx *y)
-{
-    int64_t m = f->n / (s * p), far = s * m;
-    cx w[LARGEST + 1];
-    for (int64_t i = 0; i < m; i++, x += s, y += p * s) {
-        for (int j = 0; j < p; j++)
-            w[j] = f->roots[i * j * s];
-        switch (p) {
-        case 2: radix2_pass(s, far, w, x, y); break;
-        case 3: radix3_pass(s, far, w, x, y); break;
-        case 4: radix4_pass(s, far, w, x, y); break;
-        case 5: radix5_pass(s, far, w, x, y); break;
-        default: pass_any(p, s, far, w, f->roots, f->n / p, x, y);
-        }
-    }
-}
-
-static void run_factors(const mr_fft *f, cx *x, cx *room)
-{
-    cx *from = x, *to = room;
-    int64_t s = 1;
-    for (int i = 0; i < f->n_factors; s *= f->factors[i], i++) {
-        run_pass(f, f->factors[i], s, from, to);
-        cx *t = from;
-        from = to;
-        to = t;
-    }
-    if (from != x)
-        memcpy(x, from, sizeof(cx) * (size_t)f->n);
-}
-
-/* Two forward transforms: the second one, of conjugates, acts as the inverse. */
-static void run_convolution(const mr_fft *f, cx *x, cx *room)
-{
-    int64_t n = f->n, m = f->inner->n;
-    cx *line = room, *more = room + m;
-    for (int64_t k = 0; k < n; k++)
-        line[k] = mul(x[k], f->roots[k]);
-    memset(line + n, 0, sizeof(cx) * (size_t)(m - n));
-    run_factors(f->inner, line, more);
-    for (int64_t k = 0; k < m; k++) {
-        cx v = mul(line[k], f->filter[k]);
-        line[k] = (cx){v.re, -v.im};
-    }
-    run_factors(f->inner, line, more);
-    for (int64_t k = 0; k < n; k++)
-        x[k] = mul(scale((cx){line[k].re, -line[k].im}, 1 / (double)m), f->roots[k]);
-}
-
-void mr_fft_run(const mr_fft *f, mr_c128 *x, mr_c128 *room)
-{
-    if (f->inner)
-        run_convolution(f, (cx *)x, (cx *)room);
-    else
-        run_factors(f, (cx *)x, (cx *)room);
+    const mr_fft *g = f->inner ? f->inner : f;
+    size_t line = ((size_t)(2 * g->n) + 15) / 16 * 16 * mr_dtype_size(f->type);
+    size_t lanes = 2 * (size_t)MR_MAX(g->columns->n, g->rows->n) * MR_FFT_LANES_BYTES;
+    return (f->inner ? 2 : 1) * line + lanes;
 }
 
 /* ---- the cache ---- */
@@ -292,13 +338,15 @@ void mr_fft_cache_deinit(mr_fft_cache *c)
     mr_mutex_deinit(&c->mu);
 }
 
-static mr_fft *find_locked(mr_fft_cache *c, int64_t n) MR_REQUIRES(c->mu)
+static mr_fft *find_locked(mr_fft_cache *c, int64_t n, mr_dtype type, bool halves) MR_REQUIRES(c->mu)
 {
-    for (int i = 0; i < MR_FFT_KEPT; i++)
-        if (c->kept[i].plan && c->kept[i].plan->n == n) {
+    for (int i = 0; i < MR_FFT_KEPT; i++) {
+        mr_fft *f = c->kept[i].plan;
+        if (f && f->n == n && f->type == type && (f->turns || !halves)) {
             c->kept[i].used = ++c->clock;
-            return mr_fft_ref(c->kept[i].plan);
+            return mr_fft_ref(f);
         }
+    }
     return NULL;
 }
 
@@ -316,14 +364,14 @@ static mr_fft *keep_locked(mr_fft_cache *c, mr_fft *f) MR_REQUIRES(c->mu)
 }
 
 /* Creates plans without the lock; two threads may create the same one at the same time. */
-mr_status *mr_fft_cache_get(mr_fft_cache *c, int64_t n, mr_fft **out)
+mr_status *mr_fft_cache_get(mr_fft_cache *c, int64_t n, mr_dtype type, bool halves, mr_fft **out)
 {
     mr_lock(&c->mu);
-    *out = find_locked(c, n);
+    *out = find_locked(c, n, type, halves);
     mr_unlock(&c->mu);
     if (*out)
         return NULL;
-    MR_TRY(mr_fft_new(n, out));
+    MR_TRY(mr_fft_new(n, type, halves, out));
     mr_lock(&c->mu);
     mr_fft *old = keep_locked(c, *out);
     mr_unlock(&c->mu);

@@ -1,24 +1,32 @@
-/* ops/fft/plan.h -- Fourier transforms of one line of numbers.
+/* ops/fft/plan.h -- plans of Fourier transforms: the tables for one length and type.
  *
- * A plan holds the roots of unity and the factors of one length; it never changes, and any number of threads may
- * run it. All arithmetic is in double; lines of complex64 are converted before and after. */
+ * A plan never changes, and any number of threads may run it (through plan->loops, loops.h). */
 #ifndef MR_OPS_FFT_PLAN_H
 #define MR_OPS_FFT_PLAN_H
 
-#include "base/thread.h"
-#include "tensor/dtype.h"
+#include "ops/fft/loops.h"
 
-typedef struct mr_fft mr_fft;
+enum {
+    /* A larger prime factor costs more than a convolution. */
+    MR_FFT_LARGEST = 61,
+    /* Longer lines are transformed one by one, if possible: so many numbers in lanes do not fit in the second-level
+     * cache. */
+    MR_FFT_MOST_IN_LANES = 2048,
+    /* Real lines of odd length have no good other way. */
+    MR_FFT_MOST_IN_PAIRS = 1 << 15,
+};
 
-/* For lines of n > 0 numbers; RESOURCE_EXHAUSTED. */
-mr_status *mr_fft_new(int64_t n, mr_fft **out);
+/* For lines of n > 0 complex numbers of MR_FLOAT or MR_DOUBLE; `halves`: also for real lines of 2n. RESOURCE_EXHAUSTED. */
+mr_status *mr_fft_new(int64_t n, mr_dtype type, bool halves, mr_fft **out);
 mr_fft *mr_fft_ref(mr_fft *f);
 void mr_fft_unref(mr_fft *f);
-/* The number of scratch numbers that mr_fft_run needs besides the line. */
-int64_t mr_fft_room(const mr_fft *f);
-/* x[k] = sum of x[j] exp(-2 pi i j k / n).  (The inverse is the conjugate of the transform of the conjugate,
- * divided by n.) */
-void mr_fft_run(const mr_fft *f, mr_c128 *x, mr_c128 *room);
+
+/* True if loops->run may be called, or loops->run_long; one of them is. */
+bool mr_fft_has_lanes(const mr_fft *f);
+bool mr_fft_has_long(const mr_fft *f);
+/* Bytes of memory, aligned to 64, that loops->run needs besides x, or loops->run_long. */
+size_t mr_fft_lanes_room(const mr_fft *f);
+size_t mr_fft_long_room(const mr_fft *f);
 
 /* The plans of the most recently used lengths; safe from any thread. */
 enum { MR_FFT_KEPT = 8 };
@@ -33,6 +41,6 @@ typedef struct mr_fft_cache {
 void mr_fft_cache_init(mr_fft_cache *c);
 void mr_fft_cache_deinit(mr_fft_cache *c);
 /* The caller must release *out. */
-mr_status *mr_fft_cache_get(mr_fft_cache *c, int64_t n, mr_fft **out);
+mr_status *mr_fft_cache_get(mr_fft_cache *c, int64_t n, mr_dtype type, bool halves, mr_fft **out);
 
 #endif
