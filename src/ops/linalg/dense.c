@@ -14,7 +14,7 @@
 #include "base/simd.h"
 #include "ops/linalg/gemm.h"
 
-enum { LEAF = 16 };
+enum { LEAF = 16, TOGETHER = 16 };
 
 /* __builtin_complex because glibc does not define CMPLX for clang. */
 MR_INLINE mr_c64 mul_complex64(mr_c64 x, mr_c64 y)
@@ -228,9 +228,30 @@ static void FN(lu_determinant)(int64_t n, const void *lu, const int64_t *pivots,
 
 /* ---- Cholesky ---- */
 
+/* TOGETHER rows are solved at once, as the vectors of a transposed copy: with the same operations on each element. */
 MR_CLONES static void FN(solve_right_leaf)(int64_t m, int64_t n, const T *l, T *b, int64_t ld)
 {
-    for (int64_t i = 0; i < m; i++, b += ld)
+    int64_t i = 0;
+    for (; i + TOGETHER <= m; i += TOGETHER, b += TOGETHER * ld) {
+        T x[LEAF][TOGETHER];
+        for (int64_t j = 0; j < n; j++)
+            for (int r = 0; r < TOGETHER; r++)
+                x[j][r] = b[r * ld + j];
+        for (int64_t j = 0; j < n; j++) {
+            for (int64_t k = 0; k < j; k++) {
+                const T f = CONJ(l[j * ld + k]);
+                for (int r = 0; r < TOGETHER; r++)
+                    x[j][r] -= MUL(x[k][r], f);
+            }
+            const R d = RE(l[j * ld + j]);
+            for (int r = 0; r < TOGETHER; r++)
+                x[j][r] /= d;
+        }
+        for (int r = 0; r < TOGETHER; r++)
+            for (int64_t j = 0; j < n; j++)
+                b[r * ld + j] = x[j][r];
+    }
+    for (; i < m; i++, b += ld)
         for (int64_t j = 0; j < n; j++) {
             T sum = b[j];
             for (int64_t k = 0; k < j; k++)
