@@ -80,7 +80,7 @@ TEST_C  := $(filter %_test.c %_fixture.c,$(ALL_C)) $(sort $(wildcard tests/harne
 # needed. A plug-in consists of the sources in NAME.dir and copies of the files that these use (NAME.with), and exports
 # the function NAME.entry. It is built where pkg-config knows all of NAME.pkg or, without that, where NAME.header is
 # installed; NAME.lacks tells the user what is missing otherwise.
-PLUGINS := net zookeeper mpi opencl image icu board
+PLUGINS := net zookeeper mpi opencl image icu board lapack
 base     = $(patsubst %,src/base/%.c,$(1))
 
 net.dir   := src/net/grpc
@@ -135,6 +135,13 @@ board.header := microhttpd.h
 board.libs   := -lmicrohttpd
 board.with   := $(call base,clock memory status str thread vec)
 board.lacks  := no millrace board: it needs the package libmicrohttpd-dev
+
+# LAPACK's routines are linked statically, without a BLAS or Fortran's library: src/ops/linalg/lapack has what they need.
+lapack.dir    := src/ops/linalg/lapack
+lapack.entry  := mr_lapack_get
+lapack.header := liblapack_pic.a
+lapack.libs   := -l:liblapack_pic.a -lm
+lapack.lacks  := slower QR, eigenvalues and singular values: LAPACK needs the package liblapack-dev
 
 # pkg-config gives the folders of headers and libraries. The names of the libraries are ours, because gRPC's file names a
 # hundred, and each would become a dependency of the plug-in.
@@ -261,7 +268,7 @@ $(B)/%.o: %.c | $(GEN)
 	$(q)$(COMPILE) -MMD -MP -c $< -o $@
 
 # Products of floats may multiply and add in one: oneDNN, the other way to make them, does so too.
-$(B)/src/ops/linalg/tiles.o $(B)/src/ops/linalg/product.o: MR_CFLAGS += -ffp-contract=fast
+$(B)/src/ops/linalg/tiles.o $(B)/src/ops/linalg/product.o $(B)/src/ops/linalg/lapack/blas.o: MR_CFLAGS += -ffp-contract=fast
 # Its sums side by side are chains of scalars: gcc would put each round of them into a vector and take it apart again.
 $(B)/src/ops/math/cumsum.o: MR_CFLAGS += -fno-tree-slp-vectorize
 

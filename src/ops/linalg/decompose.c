@@ -77,7 +77,12 @@ mr_status *mr_matrix_room(const mr_run *r, mr_dtype full, int64_t rows, int64_t 
 
 mr_status *mr_unpack(const mr_run *r, const mr_tensor *t, int64_t at, int64_t n, void **out)
 {
-    mr_dtype type = (mr_dtype)t->dtype, full = mr_full_type(type);
+    return mr_unpack_as(r, t, at, n, mr_full_type((mr_dtype)t->dtype), out);
+}
+
+mr_status *mr_unpack_as(const mr_run *r, const mr_tensor *t, int64_t at, int64_t n, mr_dtype full, void **out)
+{
+    mr_dtype type = (mr_dtype)t->dtype;
     MR_TRY(mr_matrix_room(r, full, n, 1, out));
     if (n > 0)
         mr_dtype_convert(type, (char *)t->data + (size_t)at * mr_dtype_size(type), full, *out, n,

@@ -1,6 +1,6 @@
-/* ops/linalg/decompose.h -- QR, eigenvalues and singular values, of double and complex128.
+/* ops/linalg/decompose.h -- QR, eigenvalues and singular values: our own of double and complex128, and LAPACK's.
  *
- * The narrower types are converted before and after (mr_unpack, mr_repack).  Matrices are row-major and packed.
+ * Other types are converted before and after (mr_unpack, mr_repack).  Matrices are row-major and packed.
  * Memory is scratch memory of the run: RESOURCE_EXHAUSTED. The loops are bounded whatever the values; NaN
  * propagates, or counts as not converging. Returns CANCELLED soon after the step is cancelled. */
 #ifndef MR_OPS_LINALG_DECOMPOSE_H
@@ -26,9 +26,15 @@ typedef struct mr_decompose { /* of one type */
 mr_dtype mr_full_type(mr_dtype t);
 const mr_decompose *mr_decompose_of(mr_dtype type); /* of such a type */
 
-/* Converts n elements of a tensor from `at` on to mr_full_type, in new memory (which the caller releases with
- * mr_scratch_free); and back. */
+typedef enum mr_decompose_kind { MR_DECOMPOSE_QR, MR_DECOMPOSE_EIGH, MR_DECOMPOSE_SVD } mr_decompose_kind;
+/* The best functions for the m x n elements of t from `at` on: LAPACK's in the tensor's type (float for half), if they
+ * are available and suit the matrix, or those of mr_decompose_of in double or complex128. */
+const mr_decompose *mr_decompose_for(mr_decompose_kind kind, const mr_tensor *t, int64_t at, int64_t m, int64_t n);
+
+/* Converts n elements of a tensor from `at` on to mr_full_type or another type, in new memory (which the caller
+ * releases with mr_scratch_free); and back. */
 mr_status *mr_unpack(const mr_run *r, const mr_tensor *t, int64_t at, int64_t n, void **out);
+mr_status *mr_unpack_as(const mr_run *r, const mr_tensor *t, int64_t at, int64_t n, mr_dtype as, void **out);
 void mr_repack(const void *from, mr_dtype full, int64_t n, mr_tensor *t, int64_t at);
 /* Uninitialised memory for rows x cols elements of a full type; release it with mr_scratch_free. */
 mr_status *mr_matrix_room(const mr_run *r, mr_dtype full, int64_t rows, int64_t cols, void **out);

@@ -27,13 +27,14 @@ static mr_status *eigh_one(mr_matrix_job *base, int64_t i)
     job *j = (job *)base;
     int64_t n = j->n;
     void *a = NULL, *e = NULL, *v = NULL;
-    mr_dtype full = mr_full_type((mr_dtype)j->a->dtype);
+    const mr_decompose *d = mr_decompose_for(MR_DECOMPOSE_EIGH, j->a, i * n * n, n, n);
+    mr_dtype full = d->type;
     bool ok;
-    MR_GO(mr_unpack(j->base.r, j->a, i * n * n, n * n, &a));
+    MR_GO(mr_unpack_as(j->base.r, j->a, i * n * n, n * n, full, &a));
     MR_GO(mr_matrix_room(j->base.r, MR_DOUBLE, n, 1, &e));
     if (j->vectors)
         MR_GO(mr_matrix_room(j->base.r, full, n, n, &v));
-    MR_GO(mr_decompose_of(full)->eigh(j->base.r, n, a, e, v, &ok));
+    MR_GO(d->eigh(j->base.r, n, a, e, v, &ok));
     if (!ok)
         MR_GO(mr_invalid("Self-adjoint eigen decomposition was not successful. The input might not "
                          "be valid."));

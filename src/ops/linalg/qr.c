@@ -25,10 +25,11 @@ static mr_status *qr_one(mr_matrix_job *base, int64_t i)
     mr_status *st = NULL;
     job *j = (job *)base;
     void *a = NULL, *q = NULL;
-    mr_dtype full = mr_full_type((mr_dtype)j->a->dtype);
-    MR_GO(mr_unpack(j->base.r, j->a, i * j->m * j->n, j->m * j->n, &a));
+    const mr_decompose *d = mr_decompose_for(MR_DECOMPOSE_QR, j->a, i * j->m * j->n, j->m, j->n);
+    mr_dtype full = d->type;
+    MR_GO(mr_unpack_as(j->base.r, j->a, i * j->m * j->n, j->m * j->n, full, &a));
     MR_GO(mr_matrix_room(j->base.r, full, j->m, j->k, &q));
-    MR_GO(mr_decompose_of(full)->qr(j->base.r, j->m, j->n, j->k, a, q));
+    MR_GO(d->qr(j->base.r, j->m, j->n, j->k, a, q));
     mr_repack(q, full, j->m * j->k, j->q, i * j->m * j->k);
     mr_repack(a, full, j->k * j->n, j->r, i * j->k * j->n);
 out:

@@ -28,15 +28,16 @@ static mr_status *svd_one(mr_matrix_job *base, int64_t i)
     mr_status *st = NULL;
     job *j = (job *)base;
     void *a = NULL, *s = NULL, *u = NULL, *v = NULL;
-    mr_dtype full = mr_full_type((mr_dtype)j->a->dtype);
+    const mr_decompose *d = mr_decompose_for(MR_DECOMPOSE_SVD, j->a, i * j->m * j->n, j->m, j->n);
+    mr_dtype full = d->type;
     bool ok;
-    MR_GO(mr_unpack(j->base.r, j->a, i * j->m * j->n, j->m * j->n, &a));
+    MR_GO(mr_unpack_as(j->base.r, j->a, i * j->m * j->n, j->m * j->n, full, &a));
     MR_GO(mr_matrix_room(j->base.r, MR_DOUBLE, j->p, 1, &s));
     if (j->vectors) {
         MR_GO(mr_matrix_room(j->base.r, full, j->m, j->ku, &u));
         MR_GO(mr_matrix_room(j->base.r, full, j->n, j->kv, &v));
     }
-    MR_GO(mr_decompose_of(full)->svd(j->base.r, j->m, j->n, a, s, j->ku, u, j->kv, v, &ok));
+    MR_GO(d->svd(j->base.r, j->m, j->n, a, s, j->ku, u, j->kv, v, &ok));
     if (!ok)
         MR_GO(mr_invalid("the singular values of a matrix of %lld x %lld do not converge",
                          (long long)j->m, (long long)j->n));
