@@ -24,6 +24,7 @@ static void read_graph_options(const Tensorflow__GraphOptions *g, mr_session_con
         bool none = o->opt_level == TENSORFLOW__OPTIMIZER_OPTIONS__LEVEL__L0;
         out->no_fold = none && !o->do_constant_folding;
         out->no_cse = none && !o->do_common_subexpression_elimination;
+        out->no_fuse = none;
         out->schedule = none && !g->enable_recv_scheduling ? MR_SCHEDULE_NONE : MR_SCHEDULE_REMOTE;
         out->max_folded_bytes = o->max_folded_constant_in_bytes;
     }
@@ -31,6 +32,8 @@ static void read_graph_options(const Tensorflow__GraphOptions *g, mr_session_con
         out->no_fold = true;
     if (r && r->common_subgraph_elimination == TENSORFLOW__REWRITER_CONFIG__TOGGLE__OFF)
         out->no_cse = true;
+    if (r && r->remapping == TENSORFLOW__REWRITER_CONFIG__TOGGLE__OFF)
+        out->no_fuse = true;
 }
 
 /* For equal keys the last one counts. A type that does not fit cannot have a device and is skipped. */

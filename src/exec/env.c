@@ -180,6 +180,7 @@ mr_prepare_options mr_env_prepare_options(const mr_env *e)
                                 .place_all = !c->place_pruned,
                                 .no_fold = c->no_fold,
                                 .no_cse = c->no_cse,
+                                .no_fuse = c->no_fuse,
                                 .schedule = (mr_schedule)c->schedule,
                                 .lossy = c->lossy_sends,
                                 .order_collectives = c->order_collectives,

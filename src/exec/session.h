@@ -29,7 +29,8 @@ typedef struct mr_session_config {
     bool per_session_threads;
     bool served;       /* a server's: the thread that starts a step does not compute.  Not part of ConfigProto */
     bool soft_placement, log_placement;
-    bool no_fold, no_cse;      /* optimizer level L0 */
+    bool no_fold, no_cse;      /* optimizer level L0, or switched off by the RewriterConfig */
+    bool no_fuse;              /* likewise; in the RewriterConfig: remapping */
     int schedule;              /* mr_schedule of passes/passes.h; L0: none, unless enable_recv_scheduling */
     bool lossy_sends;          /* enable_bfloat16_sendrecv */
     int64_t max_folded_bytes;  /* 0: 10 MiB */

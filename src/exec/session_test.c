@@ -704,6 +704,39 @@ MR_TEST(session_config_switches_what_goes_between_tasks)
     MR_CHECK(graph_config(l1, false, true).lossy_sends);
 }
 
+/* Packs and reads a ConfigProto with these options of the optimizers. */
+static mr_session_config optimizer_config(int level, int remapping)
+{
+    Tensorflow__ConfigProto c;
+    Tensorflow__GraphOptions g;
+    Tensorflow__OptimizerOptions o;
+    Tensorflow__RewriterConfig r;
+    tensorflow__config_proto__init(&c);
+    tensorflow__graph_options__init(&g);
+    tensorflow__optimizer_options__init(&o);
+    tensorflow__rewriter_config__init(&r);
+    o.opt_level = (Tensorflow__OptimizerOptions__Level)level;
+    r.remapping = (Tensorflow__RewriterConfig__Toggle)remapping;
+    g.optimizer_options = &o;
+    g.rewrite_options = &r;
+    c.graph_options = &g;
+    mr_str bytes = {0};
+    mr_session_config got;
+    MR_CHECK_OK(mr_message_pack(&c.base, &bytes));
+    MR_CHECK_OK(mr_session_config_parse(mr_str_view(&bytes), &got));
+    mr_str_deinit(&bytes);
+    return got;
+}
+
+MR_TEST(session_config_switches_fusion_off_with_remapping_or_level_l0)
+{
+    const int l0 = TENSORFLOW__OPTIMIZER_OPTIONS__LEVEL__L0, l1 = TENSORFLOW__OPTIMIZER_OPTIONS__LEVEL__L1;
+    const int on = TENSORFLOW__REWRITER_CONFIG__TOGGLE__ON, off = TENSORFLOW__REWRITER_CONFIG__TOGGLE__OFF;
+    MR_CHECK(!optimizer_config(l1, on).no_fuse);
+    MR_CHECK(optimizer_config(l1, off).no_fuse && !optimizer_config(l1, off).no_fold);
+    MR_CHECK(optimizer_config(l0, on).no_fuse);
+}
+
 MR_TEST(run_options_are_read)
 {
     mr_run_options o;

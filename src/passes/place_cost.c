@@ -45,7 +45,7 @@ static mr_status *realized_seconds(mr_placer *p, const mr_graph *step_graph,
     return st;
 }
 
-/* Reports whether mr_step_realize would add or merge nodes if all were on one device. If not, the plan is exactly
+/* Reports whether mr_step_realize would add, merge or fuse nodes if all were on one device. If not, the plan is exactly
  * what will run. */
 static mr_status *realizing_changes(const mr_prepare_options *o, const mr_graph *step_graph, bool *any)
 {
@@ -54,10 +54,14 @@ static mr_status *realizing_changes(const mr_prepare_options *o, const mr_graph 
     *any = false;
     MR_GO(mr_graph_copy(step_graph, NULL, &g, NULL));
     int n = g->nodes.n;
+    for (int i = 0; i < n; i++)
+        if (g->nodes.p[i])
+            g->nodes.p[i]->placed = o->devices[0]->name;
     MR_GO(mr_refresh_ref_reads(g));
     *any = g->nodes.n > n;
     if (!o->no_cse)
         MR_GO(mr_cse(g));
+    MR_GO(mr_fuse(g, o));
     for (int i = 0; i < step_graph->nodes.n && !*any; i++)
         *any = step_graph->nodes.p[i] && !mr_graph_find(g, mr_sv_of(step_graph->nodes.p[i]->name));
 out:

@@ -4,8 +4,8 @@
  * placer. Their times come from the cost model on devices that the group may use, and are INFINITY on the others. Feeds
  * and fetches are one group, which is fixed on the client's device.
  *
- * Reading ref variables again (mr_refresh_ref_reads) and merging equal nodes depend on the placement, so they come
- * last: a search plans the step without them, and its result is realized (read again, merged, then simulated) before
+ * Reading ref variables again (mr_refresh_ref_reads), merging equal nodes and fusing depend on the placement, so they
+ * come last: a search plans the step without them, and its result is realized (read again, merged, fused, then simulated) before
  * it is compared or shown. */
 #include "passes/planned_step.h"
 
@@ -343,6 +343,7 @@ mr_status *mr_step_realize(mr_placer *p, const mr_graph *step_graph, const int *
     MR_GO(mr_refresh_ref_reads(g));
     if (!p->o->no_cse)
         MR_GO(mr_cse(g));
+    MR_GO(mr_fuse(g, p->o));
     MR_GO(mr_planned_step_init(out, p, g, all));
     out->first_added = first_added;
     out->owns_graph = true;

@@ -43,7 +43,7 @@ mr_status *mr_planned_step_init(mr_planned_step *s, mr_placer *p, mr_graph *step
 void mr_planned_step_deinit(mr_planned_step *s);
 
 /* Copies the step graph, puts its nodes on the devices of their groups (device_by_root, by the placer's root), reads
- * ref variables again and merges equal nodes of one device as mr_prepare does, and simulates the result: out->play has
+ * ref variables again, merges equal nodes of one device and fuses nodes as mr_prepare does, and simulates the result: out->play has
  * the times. */
 mr_status *mr_step_realize(mr_placer *p, const mr_graph *step_graph, const int *device_by_root,
                            bool all, mr_planned_step *out);

@@ -1,7 +1,7 @@
 /* passes/prepare.c -- the order of the passes.
  *
  * Placement comes first and looks at the whole graph of the client, so that nodes keep their devices between
- * signatures. Pruning copies what the signature needs; all later passes change the copy. Folding, merging (cse),
+ * signatures. Pruning copies what the signature needs; all later passes change the copy. Folding, merging (cse), fusing,
  * the ordering of collectives and the scheduling of Recvs depend on the options; the other passes always run.
  *
  * A function's body is a private copy that its caller has pruned. It is lowered before it is placed, because the
@@ -27,6 +27,7 @@ static mr_status *optimise_and_cut(mr_graph *g, const mr_prepare_options *o, mr_
         MR_TRY(mr_fold(g, o->max_folded_bytes));
     if (!o->no_cse)
         MR_TRY(mr_cse(g));
+    MR_TRY(mr_fuse(g, o));
     if (o->order_collectives)
         MR_TRY(mr_order_collectives(g));
     return mr_partition(g, o, parts);

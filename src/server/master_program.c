@@ -242,6 +242,7 @@ static mr_status *cut_graph(mr_msession *s, mr_graph *g, const mr_mnamed *n, mr_
                             .place_all = own && !s->config.place_pruned,
                             .no_fold = s->config.no_fold,
                             .no_cse = s->config.no_cse,
+                            .no_fuse = s->config.no_fuse,
                             .schedule = (mr_schedule)s->config.schedule,
                             .lossy = s->config.lossy_sends,
                             .order_collectives = s->config.order_collectives,

@@ -1,0 +1,27 @@
+/* passes/fuse.h -- what the passes share that replace several nodes by one.
+ *
+ * A fusing pass runs on a placed graph before it is cut. It may use that
+ * - feeds and fetches are nodes (_Arg and _Retval, _Recv and _Send): a fetched output has one more consumer;
+ * - nodes joined by a data edge are in the same loop frame unless one of them is Enter or Exit;
+ * - an output without consumers need not exist.
+ *
+ * A fused node must be dead exactly when each node it replaces would be, and wait for nothing that one of them would
+ * not wait for. If all consumers of a node's outputs are replaced with it, both hold for that node whatever its inputs
+ * are. */
+#ifndef MR_PASSES_FUSE_H
+#define MR_PASSES_FUSE_H
+
+#include "passes/passes.h"
+
+/* True if the node is placed on a CPU that computes itself: kernels read and write host memory there, and no device
+ * type stands between the executor and the kernel. */
+bool mr_fuse_on_cpu(const mr_prepare_options *o, const mr_node *n);
+/* True if both nodes are placed on the same device. */
+static inline bool mr_fuse_same_device(const mr_node *a, const mr_node *b)
+{
+    return a->placed == b->placed || (a->placed && b->placed && strcmp(a->placed, b->placed) == 0);
+}
+/* The node that alone reads the outputs of n, once, with no control edge from n; NULL: there is none. */
+mr_node *mr_fuse_sole_consumer(const mr_node *n);
+
+#endif
