@@ -61,6 +61,7 @@ bool mr_status_is_derived(const mr_status *s);
 /* For callers that must tell two errors of one code apart: they never look at the text. A copy has the reason too. */
 typedef enum mr_reason {
     MR_REASON_NONE,
+    MR_REASON_NODE_NAMED, /* the message ends with the node that failed, which is not the one that ran */
     MR_REASON_HUNG_UP, /* a peer closed the connection during its set-up: it may require keys, or other keys */
 } mr_reason;
 mr_status *mr_status_set_reason(mr_status *s, mr_reason reason); /* returns s */

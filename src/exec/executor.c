@@ -290,11 +290,14 @@ static inline void propagate_outputs(mr_exec_worker *w, mr_iter *it, const mr_pl
         fail_loop(w);
 }
 
-/* Stops the flow with an error that names the node. An error that comes up through thousands of calls names
- * only the innermost ones: the message stops growing at MAX_MESSAGE. */
+/* Stops the flow with an error that names the node, unless a fused kernel has named the node of the client's graph.
+ * An error that comes up through thousands of calls names only the innermost ones: the message stops growing at
+ * MAX_MESSAGE. */
 static void fail_at(mr_exec *x, const mr_plan_node *n, mr_status *st)
 {
-    if (strlen(mr_status_message(st)) < MAX_MESSAGE)
+    if (mr_status_reason(st) == MR_REASON_NODE_NAMED)
+        mr_status_set_reason(st, MR_REASON_NONE); /* callers of this function add their nodes */
+    else if (strlen(mr_status_message(st)) < MAX_MESSAGE)
         mr_status_append(st, "\n\t [[{{node %s}}]]", n->node->name);
     mr_flow_fail(x->flow, st);
 }

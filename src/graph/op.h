@@ -23,6 +23,24 @@ typedef struct mr_grad mr_grad;   /* graph/grad.h */
 typedef struct mr_run mr_run;     /* run/run.h */
 typedef struct mr_make mr_make;   /* run/run.h: the arguments of a kernel's constructor */
 
+/* What a kernel computes that treats each element alike. Nodes with such kernels can be fused (run/fused.h); the shapes
+ * that they accept and the shape of their result follow from the form. */
+typedef enum mr_each_form {
+    MR_FORM_NONE = 0,
+    /* These have an mr_each (ops/elementwise.h) as `user`: */
+    MR_FORM_BROADCAST, /* all inputs broadcast */
+    MR_FORM_SAME,      /* two inputs of one shape */
+    MR_FORM_FLAT,      /* two inputs of one size; the result has the shape of the first */
+    MR_FORM_SCALARS,   /* inputs after the first are scalars or have its shape */
+    MR_FORM_BIAS,      /* input 1 has one element per channel of input 0; attr data_format */
+    MR_FORM_SUM,       /* adds inputs of one shape from left to right */
+    /* These move or convert elements: */
+    MR_FORM_SELECT,    /* input 0 chooses between elements, or rows, of inputs 1 and 2, which have one shape */
+    MR_FORM_SELECT_V2, /* the same, all three broadcast */
+    MR_FORM_CAST,      /* from the type of the input to that of the output */
+    MR_FORM_PASS,      /* the result is the input */
+} mr_each_form;
+
 /* A kernel: how an op runs on a device for a type. */
 typedef struct mr_kernel {
     const char *device;           /* "CPU"; NULL ends a list */
@@ -41,6 +59,7 @@ typedef struct mr_kernel {
     mr_status *(*init)(mr_make *m, void *state);
     void (*deinit)(void *state);
     bool blocks; /* like MR_BLOCKS, for this kernel */
+    mr_each_form form;
 } mr_kernel;
 
 enum mr_op_flags {

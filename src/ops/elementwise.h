@@ -54,14 +54,21 @@ mr_status *mr_each_run(mr_run *r);
 /* The same for kernels that check their inputs first. */
 mr_status *mr_each_apply(mr_run *r, const mr_each *e);
 
+/* How Select and SelectV2 move elements of a plain type. */
+const mr_each *mr_select_each(mr_dtype t);
+
 /* Rows for MR_KERNELS. */
 #define MR_CPU_EACH_ROW(E, name, number, S, C, fn) \
-    {.device = "CPU", .type = MR_##E, .run = mr_each_run, .user = (void *)(uintptr_t)&fn##_##name},
+    {.device = "CPU", .type = MR_##E, .run = mr_each_run, .user = (void *)(uintptr_t)&fn##_##name, .form = MR_FORM_BROADCAST},
 #define MR_CPU_EACH(fn, TYPES) TYPES(MR_CPU_EACH_ROW, fn)
 /* For a kernel function that ends in mr_each_apply(r, r->kernel->user). */
 #define MR_CPU_EACH_BY_ROW(E, name, number, S, C, fn, function) \
     {.device = "CPU", .type = MR_##E, .run = function, .user = (void *)(uintptr_t)&fn##_##name},
 #define MR_CPU_EACH_BY(fn, TYPES, function) TYPES(MR_CPU_EACH_BY_ROW, fn, function)
+/* The same, with its form: it may be fused. The function may only check what the form says (graph/op.h). */
+#define MR_CPU_EACH_FORM_ROW(E, name, number, S, C, fn, function, kind) \
+    {.device = "CPU", .type = MR_##E, .run = function, .user = (void *)(uintptr_t)&fn##_##name, .form = kind},
+#define MR_CPU_EACH_FORM(fn, TYPES, function, kind) TYPES(MR_CPU_EACH_FORM_ROW, fn, function, kind)
 
 /* A row for accelerators: the same expression of float, as a kernel of the device (tools/cl-kernels). */
 mr_status *mr_each_run_accel(mr_run *r);

@@ -11,6 +11,8 @@ static mr_status *pass_all(mr_run *r)
     return NULL;
 }
 
+#define PASSES {.device = "CPU", .run = pass_all, .form = MR_FORM_PASS},
+
 MR_OP(Identity,
     .doc      = "its input",
     .sig      = "input: T -> output: T",
@@ -18,7 +20,7 @@ MR_OP(Identity,
     .flags    = MR_CHEAP | MR_HOST_ONLY,
     .shape    = mr_shape_same,
     .grad     = mr_grad_identity,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(pass_all)),
+    .kernels  = MR_KERNELS(PASSES),
     .examples = MR_EXAMPLES(
         "[[1, 0], [1, 1]] -> [[1, 0], [1, 1]]", "\"a\" -> \"a\"", "shape(2,0) -> shape(2,0)"));
 
@@ -45,7 +47,7 @@ MR_OP(StopGradient,
     .attrs    = "T: type",
     .flags    = MR_CHEAP | MR_HOST_ONLY | MR_NO_GRADIENT,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(pass_all)),
+    .kernels  = MR_KERNELS(PASSES),
     .examples = MR_EXAMPLES("[1, 0] -> [1, 0]"));
 
 static void prevent_backward(mr_grad *g)
@@ -62,7 +64,7 @@ MR_OP(PreventGradient,
     .flags    = MR_CHEAP | MR_HOST_ONLY,
     .shape    = mr_shape_same,
     .grad     = prevent_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(pass_all)),
+    .kernels  = MR_KERNELS(PASSES),
     .examples = MR_EXAMPLES("nograd: [1, 0] -> [1, 0]"));
 
 /* ---- EnsureShape ---- */

@@ -122,8 +122,8 @@ MR_OP(AddN,
     .flags    = MR_COMMUTATIVE | MR_AGGREGATE,
     .shape    = mr_shape_merge_all,
     .grad     = add_n_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(add, MR_NUMBERS, add_n) MR_GPU(add_n, FLOAT)
-                           MR_CPU_EACH_BY(add, MR_CODES, add_n) {"CPU", MR_VARIANT, add_variants},),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_FORM(add, MR_NUMBERS, add_n, MR_FORM_SUM) MR_GPU(add_n, FLOAT)
+                           MR_CPU_EACH_FORM(add, MR_CODES, add_n, MR_FORM_SUM) {"CPU", MR_VARIANT, add_variants},),
     .examples = MR_EXAMPLES(
         "([1, 2], [3, 4], [5, 6]) -> [9, 12]",
         "([[1, 2]]) -> [[1, 2]]",

@@ -49,7 +49,7 @@ ANGLE(c128_float, double, float, double)
 
 /* A kernel row for type attrs T = in and Tout = out. */
 #define PAIR(each, in, out)                                                                     \
-    {.device = "CPU", .type = in, .run = mr_each_run, .user = (void *)(uintptr_t)&each,         \
+    {.device = "CPU", .type = in, .run = mr_each_run, .user = (void *)(uintptr_t)&each, .form = MR_FORM_BROADCAST, \
      .constraints = (const mr_named_attr[]){{"Tout", {.kind = MR_ATTR_TYPE, .type = out}}, {0}}},
 
 /* With x = a + ib: dx = dy (-b + ia) / |x|^2, which is -dy / (b + ia). */

@@ -75,7 +75,7 @@ MR_OP(Cast,
     .attrs    = "SrcT: type; DstT: type; Truncate: bool = false",
     .shape    = mr_shape_same,
     .grad     = cast_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(cast_run) ACCEL_ROW(FLOAT, from_float) ACCEL_ROW(BOOL, to_float)
+    .kernels  = MR_KERNELS({.device = "CPU", .run = cast_run, .form = MR_FORM_CAST}, ACCEL_ROW(FLOAT, from_float) ACCEL_ROW(BOOL, to_float)
                            ACCEL_ROW(INT32, to_float) ACCEL_ROW(INT64, to_float) ACCEL_ROW(FLOAT, to_upper_half)
                            ACCEL_ROW(BFLOAT16, to_float)),
     .examples = MR_EXAMPLES(

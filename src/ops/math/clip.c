@@ -41,8 +41,8 @@ MR_OP(ClipByValue,
     .attrs    = "T: numbertype",
     .shape    = mr_shape_same,
     .grad     = clip_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(clip, MR_REALS, clip_run) MR_GPU_EACH_BY(clip, clip_run)
-                           MR_CPU_EACH_BY(clip, MR_CODES, clip_run)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_FORM(clip, MR_REALS, clip_run, MR_FORM_SCALARS) MR_GPU_EACH_BY(clip, clip_run)
+                           MR_CPU_EACH_FORM(clip, MR_CODES, clip_run, MR_FORM_SCALARS)),
     .examples = MR_EXAMPLES(
         "[1, 5, 9], 2, 7 -> [2, 5, 7]",
         "[[1, 5], [9, 4]], [[0, 6], [0, 1]], [[3, 7], [8, 2]] -> [[1, 6], [8, 2]]",

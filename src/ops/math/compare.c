@@ -11,10 +11,8 @@ MR_COMPARE(logical_and, MR_TYPE_UINT8, (x != 0) & (y != 0))
 MR_COMPARE(logical_or, MR_TYPE_UINT8, (x | y) != 0)
 MR_TEST_UNARY(logical_not, MR_TYPE_UINT8, x == 0)
 
-static mr_status *run_and(mr_run *r) { return mr_each_apply(r, &logical_and_uint8); }
-static mr_status *run_or(mr_run *r) { return mr_each_apply(r, &logical_or_uint8); }
-static mr_status *run_not(mr_run *r) { return mr_each_apply(r, &logical_not_uint8); }
 
+#define LOGICAL(each) {.device = "CPU", .run = mr_each_run, .user = (void *)(uintptr_t)&each, .form = MR_FORM_BROADCAST},
 #define REALS "T: realnumbertype"
 
 MR_OP(Less,
@@ -65,7 +63,7 @@ MR_OP(LogicalAnd,
     .sig      = "x: bool, y: bool -> z: bool",
     .flags    = MR_COMMUTATIVE | MR_NO_GRADIENT,
     .shape    = mr_shape_broadcast2,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_and)),
+    .kernels  = MR_KERNELS(LOGICAL(logical_and_uint8)),
     .examples = MR_EXAMPLES(
         "[false, false, true, true], [false, true, false, true] -> [false, false, false, true]",
         "[[true], [false]], [true, false] -> [[true, false], [false, false]]"));
@@ -75,7 +73,7 @@ MR_OP(LogicalOr,
     .sig      = "x: bool, y: bool -> z: bool",
     .flags    = MR_COMMUTATIVE | MR_NO_GRADIENT,
     .shape    = mr_shape_broadcast2,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_or)),
+    .kernels  = MR_KERNELS(LOGICAL(logical_or_uint8)),
     .examples = MR_EXAMPLES(
         "[false, false, true, true], [false, true, false, true] -> [false, true, true, true]",
         "[false, true], false -> [false, true]"));
@@ -85,5 +83,5 @@ MR_OP(LogicalNot,
     .sig      = "x: bool -> y: bool",
     .flags    = MR_NO_GRADIENT,
     .shape    = mr_shape_same,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(run_not)),
+    .kernels  = MR_KERNELS(LOGICAL(logical_not_uint8)),
     .examples = MR_EXAMPLES("[false, true] -> [true, false]"));

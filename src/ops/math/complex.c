@@ -47,7 +47,7 @@ MR_UNARY(conj, MR_COMPLEXES, conj(x))
 
 /* A kernel row for type attr T = in and Tout = out. */
 #define PAIR(each, in, out)                                                                     \
-    {.device = "CPU", .type = in, .run = mr_each_run, .user = (void *)(uintptr_t)&each,         \
+    {.device = "CPU", .type = in, .run = mr_each_run, .user = (void *)(uintptr_t)&each, .form = MR_FORM_BROADCAST, \
      .constraints = (const mr_named_attr[]){{"Tout", {.kind = MR_ATTR_TYPE, .type = out}}, {0}}},
 #define FROM_COMPLEX(fn)                                       \
     MR_KERNELS(PAIR(fn##_c64_float, MR_COMPLEX64, MR_FLOAT)    \

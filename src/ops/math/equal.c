@@ -95,10 +95,10 @@ static mr_status *equal_shape(mr_infer *c)
 }
 
 #define ROW(E, each, fn) \
-    {.device = "CPU", .type = MR_##E, .run = fn, .user = (void *)(uintptr_t)&each},
+    {.device = "CPU", .type = MR_##E, .run = fn, .user = (void *)(uintptr_t)&each, .form = MR_FORM_BROADCAST},
 #define ALL_ROWS(op, truth, each_fn, string_fn)                                                    \
-    MR_CPU_EACH_BY(op, MR_FLOATS_COMPLEX, each_fn)                                                 \
-    MR_CPU_EACH_BY(op, MR_UNSIGNED, each_fn)                                                       \
+    MR_CPU_EACH_FORM(op, MR_FLOATS_COMPLEX, each_fn, MR_FORM_BROADCAST)                            \
+    MR_CPU_EACH_FORM(op, MR_UNSIGNED, each_fn, MR_FORM_BROADCAST)                                  \
     ROW(INT8, op##_uint8, each_fn) ROW(INT16, op##_uint16, each_fn)                                \
     ROW(INT32, op##_uint32, each_fn) ROW(INT64, op##_uint64, each_fn)                              \
     ROW(QINT8, op##_uint8, each_fn) ROW(QUINT8, op##_uint8, each_fn)                               \

@@ -29,7 +29,7 @@ CHOOSE(uint32_t, 4)
 CHOOSE(uint64_t, 8)
 CHOOSE(wide, 16)
 
-static const mr_each *choose_of(mr_dtype t)
+const mr_each *mr_select_each(mr_dtype t)
 {
     switch (mr_dtype_size(t)) {
     case 1: return &choose_1;
@@ -84,7 +84,7 @@ static mr_status *select_v2(mr_run *r)
     if (mr_on_accel(r))
         return select_by_device(r, mr_in(r, 0)->rank, mr_in(r, 0)->dims);
     mr_dtype t = mr_out_dtype(r, 0);
-    return mr_dtype_is_plain(t) ? mr_each_apply(r, choose_of(t)) : select_objects(r);
+    return mr_dtype_is_plain(t) ? mr_each_apply(r, mr_select_each(t)) : select_objects(r);
 }
 
 /* The condition is a vector that selects whole rows. */
@@ -178,7 +178,7 @@ MR_OP(Select,
     .attrs    = "T: type",
     .shape    = select_shape,
     .grad     = select_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(select_v1) MR_GPU(select_v1, FLOAT)),
+    .kernels  = MR_KERNELS({.device = "CPU", .run = select_v1, .form = MR_FORM_SELECT}, MR_GPU(select_v1, FLOAT)),
     .examples = MR_EXAMPLES(
         "[true, false, true], [1, 2, 3], [4, 5, 6] -> [1, 5, 3]",
         "[true, false], [[1, 2], [3, 4]], [[5, 6], [7, 8]] -> [[1, 2], [7, 8]]",
@@ -198,7 +198,7 @@ MR_OP(SelectV2,
     .attrs    = "T: type",
     .shape    = select_v2_shape,
     .grad     = select_v2_backward,
-    .kernels  = MR_KERNELS(MR_CPU_ANY(select_v2) MR_GPU(select_v2, FLOAT)),
+    .kernels  = MR_KERNELS({.device = "CPU", .run = select_v2, .form = MR_FORM_SELECT_V2}, MR_GPU(select_v2, FLOAT)),
     .examples = MR_EXAMPLES(
         "[true, false, true], [1, 2, 3], [4, 5, 6] -> [1, 5, 3]",
         "[[true], [false]], [1, 2, 3], 9 -> [[1, 2, 3], [9, 9, 9]]",

@@ -139,8 +139,8 @@ MR_OP(BiasAdd,
     .attrs       = "T: numbertype; data_format: {'NHWC', 'NCHW'} = 'NHWC'",
     .shape       = infer_bias_add,
     .grad        = bias_add_backward,
-    .kernels     = MR_KERNELS(MR_CPU_EACH_BY(bias_add, MR_NUMBERS, bias_add)
-                              MR_CPU_EACH_BY(bias_add, MR_CODES, bias_add) MR_GPU_EACH_BY(bias_add, bias_add)),
+    .kernels     = MR_KERNELS(MR_CPU_EACH_FORM(bias_add, MR_NUMBERS, bias_add, MR_FORM_BIAS)
+                              MR_CPU_EACH_FORM(bias_add, MR_CODES, bias_add, MR_FORM_BIAS) MR_GPU_EACH_BY(bias_add, bias_add)),
     .state_bytes = sizeof(mr_layout),
     .init        = init_bias_add,
     .examples    = MR_EXAMPLES(
@@ -162,8 +162,8 @@ MR_OP(BiasAddV1,
     .attrs    = "T: numbertype",
     .shape    = infer_v1,
     .grad     = v1_backward,
-    .kernels  = MR_KERNELS(MR_CPU_EACH_BY(bias_add, MR_NUMBERS, bias_add_v1)
-                           MR_CPU_EACH_BY(bias_add, MR_CODES, bias_add_v1) MR_GPU_EACH_BY(bias_add, bias_add_v1)),
+    .kernels  = MR_KERNELS(MR_CPU_EACH_FORM(bias_add, MR_NUMBERS, bias_add_v1, MR_FORM_BIAS)
+                           MR_CPU_EACH_FORM(bias_add, MR_CODES, bias_add_v1, MR_FORM_BIAS) MR_GPU_EACH_BY(bias_add, bias_add_v1)),
     .examples = MR_EXAMPLES(
         "[[1, 2], [3, 4]], [10, 20] -> [[11, 22], [13, 24]]",
         "[[[1, 2]]], [1, 1] -> [[[2, 3]]]",

@@ -22,8 +22,8 @@ mr_out mr_grad_shaped(struct mr_grad *g, mr_out v, mr_out like);
 
 /* Rows for MR_KERNELS. */
 #define MR_GPU_EACH_FLAT(fn) MR_GPU_EACH_BY(fn, mr_each_flat_run_accel)
-#define MR_CPU_EACH_FLAT(fn, TYPES) MR_CPU_EACH_BY(fn, TYPES, mr_each_flat_run)
+#define MR_CPU_EACH_FLAT(fn, TYPES) MR_CPU_EACH_FORM(fn, TYPES, mr_each_flat_run, MR_FORM_FLAT)
 #define MR_GPU_EACH_SAME(fn) MR_GPU_EACH_BY(fn, mr_each_same_run_accel)
-#define MR_CPU_EACH_SAME(fn, TYPES) MR_CPU_EACH_BY(fn, TYPES, mr_each_same_run)
+#define MR_CPU_EACH_SAME(fn, TYPES) MR_CPU_EACH_FORM(fn, TYPES, mr_each_same_run, MR_FORM_SAME)
 
 #endif
