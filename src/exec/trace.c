@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "graph/graph_def.h"
+#include "run/fused.h"
 #include "wire/pb.h"
 
 typedef struct output {
@@ -152,7 +153,18 @@ static void put_inputs(mr_str *s, const mr_node *n)
         mr_str_printf(s, "%s^%s", n->n_in + i ? ", " : "", n->ctrl[i]->name);
 }
 
-/* Writes "name = Op(input, other:1, ^control)". For a _Send and a _Recv the tensor and the other device come
+/* What a fused node consists of: "[mul:Mul tanh:Tanh]". */
+static void put_members(mr_str *s, const mr_node *n)
+{
+    const mr_attr *members = mr_node_attr(n, MR_FUSED_MEMBERS);
+    if (!members || !members->is_list || members->kind != MR_ATTR_STRING)
+        return;
+    for (int i = 0; i < members->n; i++)
+        mr_str_printf(s, "%s%.*s", i ? " " : "[", MR_SV_ARG(members->ss[i]));
+    mr_str_appendc(s, ']');
+}
+
+/* Writes "name = Op(input, other:1, ^control)"; for a fused node "name = Op[member:Op member:Op](input)". For a _Send and a _Recv the tensor and the other device come
  * first: "name = _Recv(edge_3_y @/job:ps/replica:0/task:0/device:CPU:0)". trace_read.c parses this. */
 static void put_label(mr_pb_writer *w, const mr_node *n)
 {
@@ -160,7 +172,9 @@ static void put_label(mr_pb_writer *w, const mr_node *n)
     mr_sv tensor, device;
     bool sends = mr_node_is(n, "_Send") || mr_node_is(n, "_HostSend");
     bool receives = mr_node_is(n, "_Recv") || mr_node_is(n, "_HostRecv");
-    mr_str_printf(&s, "%s = %s(", n->name, n->def->name);
+    mr_str_printf(&s, "%s = %s", n->name, n->def->name);
+    put_members(&s, n);
+    mr_str_appendc(&s, '(');
     mr_status *st = sends || receives ? mr_node_get_str(n, "tensor_name", &tensor) : NULL;
     if (!st && (sends || receives))
         st = mr_node_get_str(n, sends ? "recv_device" : "send_device", &device);

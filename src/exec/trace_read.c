@@ -140,7 +140,8 @@ static void parse_label(mr_records *all, mr_record *r, mr_sv label)
     const char *open = equals ? memchr(equals, '(', (size_t)(label.p + label.n - equals)) : NULL;
     if (!open)
         return;
-    r->op = (mr_sv){equals + 3, (size_t)(open - equals - 3)};
+    const char *members = memchr(equals, '[', (size_t)(open - equals)); /* of a fused node; their names are no op */
+    r->op = (mr_sv){equals + 3, (size_t)((members ? members : open) - equals - 3)};
     r->inputs = (mr_sv){open + 1, (size_t)(label.p + label.n - open - 1)};
     if (r->inputs.n && r->inputs.p[r->inputs.n - 1] == ')')
         r->inputs.n--;

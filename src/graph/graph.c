@@ -241,6 +241,15 @@ void mr_graph_remove(mr_graph *g, mr_node *n)
     g->nodes.p[n->id] = NULL;
 }
 
+void mr_node_rename(mr_node *n, const char *name)
+{
+    mr_map *names = &n->graph->by_name;
+    MR_ASSERT(!mr_map_has(names, mr_sv_of(name)));
+    mr_map_remove(names, mr_sv_of(n->name));
+    n->name = name;
+    mr_map_putz(names, name, n);
+}
+
 /* Removes the uses by nodes that are being removed, in one pass. */
 static void drop_uses_by(mr_node *src, const bool *gone)
 {

@@ -148,6 +148,8 @@ void mr_node_remove_control(mr_node *n, mr_node *src);
 void mr_node_set_attr(mr_node *n, const char *name, mr_attr v);
 void mr_node_clear_attr(mr_node *n, const char *name);
 void mr_node_set_device(mr_node *n, const char *device);
+/* The name must be free; it is borrowed, and must live as long as the graph. */
+void mr_node_rename(mr_node *n, const char *name);
 /* Appends inputs and as many outputs of these types; the caller updates the attrs. For ops whose last arguments are
  * lists that may grow. */
 void mr_node_extend(mr_node *n, const mr_out *in, const int *types, int count);

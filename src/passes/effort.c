@@ -5,9 +5,12 @@
  * they cannot overflow. */
 #include "passes/effort.h"
 
-#include "base/memory.h"
+#include <stdio.h>
 
-typedef enum counted { NOTHING, OUTPUT, INPUT, PRODUCT, CONVOLUTION, WINDOW, LSTM } counted;
+#include "base/memory.h"
+#include "run/fused.h"
+
+typedef enum counted { NOTHING, OUTPUT, INPUT, PRODUCT, CONVOLUTION, WINDOW, LSTM, FUSED } counted;
 
 typedef struct family {
     const char *op;
@@ -85,6 +88,7 @@ static const family families[] = {
     {"Variable", NOTHING, 0},
     {"VariableV2", NOTHING, 0},
     {"_Arg", NOTHING, 0},
+    {"_FusedElementwise", FUSED, 1},
     {"_Recv", NOTHING, 0},
     {"_Retval", NOTHING, 0},
     {"_Send", NOTHING, 0},
@@ -234,6 +238,21 @@ static double lstm_terms(const sizes *s)
     return dim_size(x, 0, s->unknown) * dim_size(x, 1, s->unknown) * count_elements(in_shape(s, 4), s->unknown);
 }
 
+/* Each member of a fused node makes one pass over the largest input, with the operations of its own family. */
+static double fused_flops(const sizes *s)
+{
+    const mr_attr *members = mr_node_attr(s->n, MR_FUSED_MEMBERS);
+    double sum = 0;
+    for (int i = 0; members && members->is_list && members->kind == MR_ATTR_STRING && i < members->n; i++) {
+        const char *colon = members->ss[i].n == 0 ? NULL : memrchr(members->ss[i].p, ':', members->ss[i].n);
+        char op[64];
+        snprintf(op, sizeof op, "%.*s", colon ? (int)(members->ss[i].p + members->ss[i].n - colon - 1) : 0, colon ? colon + 1 : "");
+        const family *f = find_family(op);
+        sum += f ? f->flops : 1;
+    }
+    return sum * MR_MAX(in_elements(s), out_elements(s));
+}
+
 /* An op without a family counts the larger of its inputs and outputs. NOTHING means that the op moves no data at
  * all, so neither operations nor bytes count. */
 mr_effort mr_effort_seen(const mr_node *n, const mr_pshape *const *in, const mr_pshape *const *out, int unknown)
@@ -249,6 +268,7 @@ mr_effort mr_effort_seen(const mr_node *n, const mr_pshape *const *in, const mr_
     case CONVOLUTION: flops *= convolution_terms(&s); break;
     case WINDOW: flops *= window_terms(&s); break;
     case LSTM: flops *= lstm_terms(&s); break;
+    case FUSED: flops = fused_flops(&s); break;
     }
     return (mr_effort){flops, traffic_bytes(&s)};
 }

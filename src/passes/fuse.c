@@ -24,8 +24,5 @@ mr_node *mr_fuse_sole_consumer(const mr_node *n)
 
 mr_status *mr_fuse(mr_graph *g, const mr_prepare_options *o)
 {
-    if (o->no_fuse)
-        return NULL;
-    (void)g;
-    return NULL;
+    return o->no_fuse ? NULL : mr_fuse_elementwise(g, o);
 }

@@ -24,4 +24,8 @@ static inline bool mr_fuse_same_device(const mr_node *a, const mr_node *b)
 /* The node that alone reads the outputs of n, once, with no control edge from n; NULL: there is none. */
 mr_node *mr_fuse_sole_consumer(const mr_node *n);
 
+/* ---- the passes ---- */
+/* Chains of nodes that treat each element alike (passes/fuse_elementwise.c). */
+mr_status *mr_fuse_elementwise(mr_graph *g, const mr_prepare_options *o);
+
 #endif

@@ -57,6 +57,7 @@ typedef struct mr_prepare_options {
     bool order_collectives; /* the collectives of a device run one after the other */
     bool lossy; /* send floats to other tasks as bfloat16, unless a node says otherwise (MR_LOSSY_ATTR) */
     int64_t max_folded_bytes;  /* 0: 10 MiB */
+    bool exported;             /* the parts are sent to other tasks, which fuse nodes themselves: TensorFlow's know no such nodes */
     bool rendezvous;           /* feeds and fetches become _Recv and _Send on the client's device (partial runs) */
     mr_placements *placements; /* remembered between calls; NULL: not remembered */
 } mr_prepare_options;

@@ -286,7 +286,7 @@ mr_status *mr_placer_reasons(mr_placer *p, mr_planned_step *s, const bool *wante
     mr_status *st = NULL;
     for (int v = 0; v < s->w.n_nodes && !st; v++) {
         int origin = s->nodes[v]->mark;
-        bool added = s->nodes[v]->id >= s->first_added;
+        bool added = s->nodes[v]->id >= s->first_added && origin >= 0 && strcmp(s->nodes[v]->name, p->g->nodes.p[origin]->name) != 0;
         if (origin >= 0 && !added && s->device_of[s->group[v]] >= 0 && (!wanted || wanted[origin]))
             explain_node(p, s, &play, v, others, tell, arg);
         st = mr_cancel_flag_check(s->w.cancelled);

@@ -17,7 +17,8 @@ struct mr_planned_step {
     mr_node **nodes; /* by number in the workload; node->mark is the id in the session's graph, -1
                         for feeds and fetches */
     int first_added; /* nodes of g from this id on are further reads of ref variables (mr_refresh_ref_reads), with
-                        the marks of the nodes that they are placed with */
+                        the marks of the nodes that they are placed with, or fused nodes, with the name and the mark of
+                        one that they replace */
     int *group;      /* by number */
     int *roots;      /* by group of the workload: the placer's root; -1: the client's feeds and fetches */
     int *group_of;     /* by the placer's root; -1: not in the step */

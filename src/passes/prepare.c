@@ -27,7 +27,8 @@ static mr_status *optimise_and_cut(mr_graph *g, const mr_prepare_options *o, mr_
         MR_TRY(mr_fold(g, o->max_folded_bytes));
     if (!o->no_cse)
         MR_TRY(mr_cse(g));
-    MR_TRY(mr_fuse(g, o));
+    if (!o->exported)
+        MR_TRY(mr_fuse(g, o));
     if (o->order_collectives)
         MR_TRY(mr_order_collectives(g));
     return mr_partition(g, o, parts);

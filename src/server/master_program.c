@@ -248,6 +248,7 @@ static mr_status *cut_graph(mr_msession *s, mr_graph *g, const mr_mnamed *n, mr_
                             .order_collectives = s->config.order_collectives,
                             .max_folded_bytes = s->config.max_folded_bytes,
                             .rendezvous = true,
+                            .exported = true,
                             .placements = own ? &s->placements : &local};
     MR_GO(own && s->placing ? mr_placing_prepare(s->placing, g, &n->sig, &o, parts)
                             : mr_prepare(g, &n->sig, &o, parts));

@@ -609,8 +609,8 @@ static mr_status *place_nodes(const mr_env *env, mr_graph *g)
     return NULL;
 }
 
-/* Makes the program of a registered GraphDef. The master has already cut the graph by task; here it is
- * cut by device. */
+/* Makes the program of a registered GraphDef. The master has already cut the graph by task; here nodes
+ * are fused, and it is cut by device. */
 static mr_status *make_program(mr_env *env, mr_sv graph_def, mr_program **out)
 {
     mr_status *st = NULL;
@@ -621,6 +621,7 @@ static mr_status *make_program(mr_env *env, mr_sv graph_def, mr_program **out)
     MR_GO(place_nodes(env, g));
     mr_prepare_options o = mr_env_prepare_options(env);
     o.schedule = MR_SCHEDULE_NONE; /* the master has scheduled it */
+    MR_GO(mr_fuse(g, &o));
     MR_GO(mr_partition(g, &o, parts));
     MR_GO(mr_program_new(parts, env->devices, env->n_devices, 0, 0, env->kernels,
                          mr_functions_caller(env->functions), out));
