@@ -20,8 +20,8 @@
 
 enum {
     BLOCK_BYTES = 4096,  /* of a buffer */
-    LARGE_BYTES = 1 << 20, /* tensors of this size together are not in the second-level cache: smaller tiles let the */
-    LARGE_BLOCK_BYTES = 2048, /* hardware fetch the next one in time */
+    LARGE_BYTES = 1 << 20, /* tensors of this size together are not in the second-level cache */
+    AHEAD = 2,             /* tiles */
     ARENA_BYTES = 49152, /* of all buffers of a thread, on its stack */
     LEAST_TILE = 64,     /* elements */
     MAX_OPERANDS = 384,
@@ -341,6 +341,22 @@ static bool add_instr(tiler *w, int member)
     return at->dst >= 0;
 }
 
+/* The bytes of a buffer; decides also whether tiles are fetched ahead. The work on a tile begins with reading each tensor,
+ * and the hardware alone does not fetch the next tile of several tensors in time. What is fetched ahead must stay in the
+ * first-level cache, so the more tensors there are, the smaller the tile. */
+static int64_t block_bytes(mr_fused_tiles *t)
+{
+    int n_tensors = 0;
+    double bytes = 0;
+    for (int i = 0; i < t->n_operands; i++)
+        if (t->operands[i].place == MR_FUSED_TENSOR) {
+            n_tensors++;
+            bytes += (double)t->n * t->operands[i].bytes;
+        }
+    t->fetches_ahead = bytes > LARGE_BYTES && n_tensors > 2;
+    return !t->fetches_ahead ? BLOCK_BYTES : n_tensors == 3 ? BLOCK_BYTES / 2 : BLOCK_BYTES / 4;
+}
+
 /* Chooses the size of a tile, so that all buffers fit and the longest operand that repeats within a tile does so a whole
  * number of times. */
 static bool size_tiles(tiler *w, int64_t n, bool widened)
@@ -349,10 +365,7 @@ static bool size_tiles(tiler *w, int64_t n, bool widened)
     t->n = n;
     t->wide_slot = t->n_slots;
     t->n_slots += widened ? 1 + MR_BROADCAST_OPERANDS : 0;
-    double bytes = 0;
-    for (int i = 0; i < t->n_operands; i++)
-        bytes += t->operands[i].place == MR_FUSED_TENSOR ? (double)n * t->operands[i].bytes : 0;
-    t->tile = (bytes > LARGE_BYTES ? LARGE_BLOCK_BYTES : BLOCK_BYTES) / (int64_t)w->widest;
+    t->tile = block_bytes(t) / (int64_t)w->widest;
     while ((int64_t)t->n_slots * t->tile * (int64_t)w->widest > ARENA_BYTES)
         t->tile /= 2;
     if (t->tile < LEAST_TILE)
@@ -626,6 +639,16 @@ static void run_instr(const mr_fused_tiles *t, const mr_fused_instr *in, const v
         m->each->loop(p, n);
 }
 
+/* Fetches what the tile that begins at `first` reads and writes into the cache. */
+static void fetch_tile(const mr_fused_tiles *t, const view *v, int64_t first)
+{
+    enum { LINE = 64 };
+    int64_t n = MR_MIN(t->tile, t->n - first);
+    for (int o = 0; o < t->n_operands; o++)
+        for (size_t at = 0, end = (size_t)n * v->step[o]; at < end; at += LINE)
+            __builtin_prefetch(v->base[o] + (size_t)first * v->step[o] + at, 0, 2);
+}
+
 static void tiles_part(void *ctx, int64_t begin, int64_t end)
 {
     const job *j = ctx;
@@ -641,6 +664,8 @@ static void tiles_part(void *ctx, int64_t begin, int64_t end)
                 v.base[o] = walk_elements(&t->walks[at->walk], j->x->t[at->value]->data, first, n,
                                           arena + (size_t)at->slot * t->slot_bytes);
         }
+        if (t->fetches_ahead && i + AHEAD < end)
+            fetch_tile(t, &v, first + AHEAD * t->tile);
         for (int k = 0; k < t->n_instrs; k++)
             run_instr(t, &t->instrs[k], &v, first, n, arena);
     }

@@ -63,6 +63,7 @@ typedef struct mr_fused_tiles {
     size_t slot_bytes;
     int n_slots, wide_slot; /* buffers; the first of those for 16-bit floats as float */
     double cost_ns;         /* of a tile */
+    bool fetches_ahead;     /* later tiles are brought into the cache during this one */
     int n_operands, n_walks, n_instrs, n_sources;
     mr_fused_operand *operands;
     mr_fused_walk *walks;
