@@ -160,6 +160,7 @@ static const struct {
     {"data", "datasets and iterators"},
     {"debug", "copying and checking tensors for a debugger"},
     {"fft", "Fourier transforms"},
+    {"fused", "nodes that the runtime makes of several element-wise ones"},
     {"image", "image files, colours, cropping, bounding boxes and non-maximum suppression"},
     {"io", "files, record readers and checkpoints"},
     {"linalg", "matrix products, solvers and decompositions"},

@@ -3,7 +3,7 @@
  * For one signature (feeds, fetches, targets) mr_prepare runs: place -> prune -> lower -> refresh reads -> fold -> cse
  * -> fuse -> order collectives -> partition -> schedule. Placement looks at the whole graph and is remembered, so a variable
  * never moves between two runs. Pruning copies the needed part of the session's graph; the later passes change that
- * copy. Fold, cse and schedule leave results the same to the bit; these and fuse can be switched off (no_fold, no_cse,
+ * copy. Fold, cse, fuse and schedule leave results the same to the bit and can be switched off (no_fold, no_cse,
  * no_fuse, MR_SCHEDULE_NONE); collectives are ordered only on request. All other passes always run. A function's body, which its
  * caller has pruned, is lowered first, then placed (mr_prepare_body). */
 #ifndef MR_PASSES_PASSES_H
@@ -132,7 +132,8 @@ mr_status *mr_refresh_ref_reads(mr_graph *g);
 mr_status *mr_fold(mr_graph *g, int64_t max_bytes);
 /* Merges nodes that compute the same value. */
 mr_status *mr_cse(mr_graph *g);
-/* Replaces several nodes by one that computes the same, where all are on the same CPU (passes/fuse.c). */
+/* Replaces several nodes by one that computes the same, where all are on the same CPU (passes/fuse.c). Does nothing with
+ * no_fuse. */
 mr_status *mr_fuse(mr_graph *g, const mr_prepare_options *o);
 /* Makes the collectives of each device of a placed graph run one after the other, ordered by instance key. */
 mr_status *mr_order_collectives(mr_graph *g);
