@@ -207,7 +207,7 @@ size_t mr_sgemm_room(const mr_sgemm *g)
     if (g->thin)
         return (size_t)g->k * sizeof(float);
     const mr_tiles *p = mr_tiles_here();
-    size_t a = (size_t)((MR_MIN(MC, g->m) + p->high->rows) * k_of_block(g->k));
+    size_t a = (size_t)((MR_MIN(MC, g->m) + p->most) * k_of_block(g->k));
     return (floats_of_b(p, g) + a + MR_TILE_SPARE) * sizeof(float);
 }
 

@@ -1,7 +1,7 @@
 /* ops/linalg/tiles.c -- the inner loops of products of floats, for each kind of CPU.
  *
- * Their source is in tiles_pack.h, tiles_thin.h and tiles_sum.h, written with the compiler's vectors. There are two
- * heights of tiles, so that little is computed beyond the last row. */
+ * Their source is in tiles_pack.h, tiles_thin.h, tiles_edge.h and tiles_sum.h, written with the compiler's vectors.
+ * There are tiles of every height up to the highest one, so that nothing is computed beyond the last row. */
 #include "ops/linalg/tiles.h"
 
 #include <stdatomic.h>
@@ -10,70 +10,183 @@
 #include "base/memory.h"
 #include "base/simd.h"
 
-#define ROWS_4(M) M(0) M(1) M(2) M(3)
-#define ROWS_6(M) ROWS_4(M) M(4) M(5)
-#define ROWS_8(M) ROWS_6(M) M(6) M(7)
-#define ROWS_12(M) ROWS_8(M) M(8) M(9) M(10) M(11)
+#define ROWS_1(M) M(0)
+#define ROWS_2(M) ROWS_1(M) M(1)
+#define ROWS_3(M) ROWS_2(M) M(2)
+#define ROWS_4(M) ROWS_3(M) M(3)
+#define ROWS_5(M) ROWS_4(M) M(4)
+#define ROWS_6(M) ROWS_5(M) M(5)
+#define ROWS_7(M) ROWS_6(M) M(6)
+#define ROWS_8(M) ROWS_7(M) M(7)
+#define ROWS_9(M) ROWS_8(M) M(8)
+#define ROWS_10(M) ROWS_9(M) M(9)
+#define ROWS_11(M) ROWS_10(M) M(10)
+#define ROWS_12(M) ROWS_11(M) M(11)
+#define ROWS_13(M) ROWS_12(M) M(12)
+#define ROWS_14(M) ROWS_13(M) M(13)
 
 #if defined(__x86_64__)
+#include <immintrin.h>
 #define FN(name) avx512_##name
 #define TARGET __attribute__((target("avx512f,fma")))
 #define LANES 16
+#define VMIN(a, b) (FN(vec))_mm512_min_ps((__m512)(a), (__m512)(b))
+#define VMAX(a, b) (FN(vec))_mm512_max_ps((__m512)(a), (__m512)(b))
 #include "ops/linalg/tiles_pack.h"
 #include "ops/linalg/tiles_thin.h"
-#define HIGH(name) avx512_12_##name
-#define N_ROWS 12
-#define ROWS ROWS_12
+#include "ops/linalg/tiles_edge.h"
+#define HIGH(name) avx512_1_##name
+#define N_ROWS 1
+#define ROWS ROWS_1
+#include "ops/linalg/tiles_sum.h"
+#define HIGH(name) avx512_2_##name
+#define N_ROWS 2
+#define ROWS ROWS_2
+#include "ops/linalg/tiles_sum.h"
+#define HIGH(name) avx512_3_##name
+#define N_ROWS 3
+#define ROWS ROWS_3
+#include "ops/linalg/tiles_sum.h"
+#define HIGH(name) avx512_4_##name
+#define N_ROWS 4
+#define ROWS ROWS_4
+#include "ops/linalg/tiles_sum.h"
+#define HIGH(name) avx512_5_##name
+#define N_ROWS 5
+#define ROWS ROWS_5
+#include "ops/linalg/tiles_sum.h"
+#define HIGH(name) avx512_6_##name
+#define N_ROWS 6
+#define ROWS ROWS_6
+#include "ops/linalg/tiles_sum.h"
+#define HIGH(name) avx512_7_##name
+#define N_ROWS 7
+#define ROWS ROWS_7
 #include "ops/linalg/tiles_sum.h"
 #define HIGH(name) avx512_8_##name
 #define N_ROWS 8
 #define ROWS ROWS_8
 #include "ops/linalg/tiles_sum.h"
+#define HIGH(name) avx512_9_##name
+#define N_ROWS 9
+#define ROWS ROWS_9
+#include "ops/linalg/tiles_sum.h"
+#define HIGH(name) avx512_10_##name
+#define N_ROWS 10
+#define ROWS ROWS_10
+#include "ops/linalg/tiles_sum.h"
+#define HIGH(name) avx512_11_##name
+#define N_ROWS 11
+#define ROWS ROWS_11
+#include "ops/linalg/tiles_sum.h"
+#define HIGH(name) avx512_12_##name
+#define N_ROWS 12
+#define ROWS ROWS_12
+#include "ops/linalg/tiles_sum.h"
+#define HIGH(name) avx512_13_##name
+#define N_ROWS 13
+#define ROWS ROWS_13
+#include "ops/linalg/tiles_sum.h"
+#define HIGH(name) avx512_14_##name
+#define N_ROWS 14
+#define ROWS ROWS_14
+#include "ops/linalg/tiles_sum.h"
 #undef FN
 #undef TARGET
 #undef LANES
+#undef VMIN
+#undef VMAX
 static const mr_tiles avx512 = {
     32,
-    &avx512_12_height,
-    &avx512_8_height,
+    14,
+    {
+     &avx512_1_height, &avx512_2_height, &avx512_3_height, &avx512_4_height, &avx512_5_height,
+     &avx512_6_height, &avx512_7_height, &avx512_8_height, &avx512_9_height, &avx512_10_height,
+     &avx512_11_height, &avx512_12_height, &avx512_13_height, &avx512_14_height,
+    },
     avx512_pack_rows,
     avx512_pack_cols,
     avx512_thin_rows,
     avx512_thin_cols,
+    avx512_edge,
+    avx512_finish_rows,
 };
 
 #define FN(name) avx2_##name
 #define TARGET __attribute__((target("avx2,fma")))
 #define LANES 8
+#define VMIN(a, b) (FN(vec))_mm256_min_ps((__m256)(a), (__m256)(b))
+#define VMAX(a, b) (FN(vec))_mm256_max_ps((__m256)(a), (__m256)(b))
 #include "ops/linalg/tiles_pack.h"
 #include "ops/linalg/tiles_thin.h"
-#define HIGH(name) avx2_6_##name
-#define N_ROWS 6
-#define ROWS ROWS_6
+#include "ops/linalg/tiles_edge.h"
+#define HIGH(name) avx2_1_##name
+#define N_ROWS 1
+#define ROWS ROWS_1
+#include "ops/linalg/tiles_sum.h"
+#define HIGH(name) avx2_2_##name
+#define N_ROWS 2
+#define ROWS ROWS_2
+#include "ops/linalg/tiles_sum.h"
+#define HIGH(name) avx2_3_##name
+#define N_ROWS 3
+#define ROWS ROWS_3
 #include "ops/linalg/tiles_sum.h"
 #define HIGH(name) avx2_4_##name
 #define N_ROWS 4
 #define ROWS ROWS_4
 #include "ops/linalg/tiles_sum.h"
+#define HIGH(name) avx2_5_##name
+#define N_ROWS 5
+#define ROWS ROWS_5
+#include "ops/linalg/tiles_sum.h"
+#define HIGH(name) avx2_6_##name
+#define N_ROWS 6
+#define ROWS ROWS_6
+#include "ops/linalg/tiles_sum.h"
 #undef FN
 #undef TARGET
 #undef LANES
+#undef VMIN
+#undef VMAX
 static const mr_tiles avx2 = {
     16,
-    &avx2_6_height,
-    &avx2_4_height,
+    6,
+    {
+     &avx2_1_height, &avx2_2_height, &avx2_3_height, &avx2_4_height, &avx2_5_height, &avx2_6_height,
+    },
     avx2_pack_rows,
     avx2_pack_cols,
     avx2_thin_rows,
     avx2_thin_cols,
+    avx2_edge,
+    avx2_finish_rows,
 };
 #endif
 
+typedef int32_t plain_mask __attribute__((vector_size(16)));
+/* a where the mask is set, else b */
+#define SELECT(mask, a, b) (plain_vec)(((mask) & (plain_mask)(a)) | (~(mask) & (plain_mask)(b)))
 #define FN(name) plain_##name
 #define TARGET
 #define LANES 4
+#define VMIN(a, b) SELECT((plain_mask)((a) < (b)), a, b)
+#define VMAX(a, b) SELECT((plain_mask)((a) > (b)), a, b)
 #include "ops/linalg/tiles_pack.h"
 #include "ops/linalg/tiles_thin.h"
+#include "ops/linalg/tiles_edge.h"
+#define HIGH(name) plain_1_##name
+#define N_ROWS 1
+#define ROWS ROWS_1
+#include "ops/linalg/tiles_sum.h"
+#define HIGH(name) plain_2_##name
+#define N_ROWS 2
+#define ROWS ROWS_2
+#include "ops/linalg/tiles_sum.h"
+#define HIGH(name) plain_3_##name
+#define N_ROWS 3
+#define ROWS ROWS_3
+#include "ops/linalg/tiles_sum.h"
 #define HIGH(name) plain_4_##name
 #define N_ROWS 4
 #define ROWS ROWS_4
@@ -81,14 +194,20 @@ static const mr_tiles avx2 = {
 #undef FN
 #undef TARGET
 #undef LANES
+#undef VMIN
+#undef VMAX
 static const mr_tiles plain = {
     8,
-    &plain_4_height,
-    &plain_4_height,
+    4,
+    {
+     &plain_1_height, &plain_2_height, &plain_3_height, &plain_4_height,
+    },
     plain_pack_rows,
     plain_pack_cols,
     plain_thin_rows,
     plain_thin_cols,
+    plain_edge,
+    plain_finish_rows,
 };
 
 /* The available kinds, best first; `runs` is true if this CPU supports it. */
@@ -131,29 +250,18 @@ bool mr_tiles_use(const char *name)
     return c;
 }
 
-/* A tile that extends over the edge of C is computed in a buffer. */
-static void run_edge(const mr_tiles *p, const mr_tile_height *h, bool by_cols, const mr_tile *t,
-                     int64_t cols)
-{
-    _Alignas(64) float sums[12 * MR_TILE_COLS];
-    mr_tile aside = *t;
-    aside.c = sums;
-    aside.ldc = p->cols;
-    aside.how = MR_C_WRITE;
-    (by_cols ? h->by_cols : h->by_rows)(&aside);
-    for (int64_t i = 0; i < t->rows; i++)
-        for (int64_t j = 0; j < cols; j++) {
-            float *c = t->c + i * t->ldc + j;
-            float v = sums[i * p->cols + j], old = t->how == MR_C_WRITE ? 0 : *c;
-            *c = t->how == MR_C_SUBTRACT ? old - v : old + v;
-        }
-}
-
 void mr_tile_run(const mr_tiles *p, const mr_tile_height *h, bool by_cols, const mr_tile *t,
                  int64_t cols)
 {
-    if (t->rows < h->rows || cols < p->cols)
-        run_edge(p, h, by_cols, t, cols);
-    else
+    if (t->rows == h->rows && cols == p->cols)
         (by_cols ? h->by_cols : h->by_rows)(t);
+    else if (t->rows == h->rows && 2 * cols == p->cols)
+        (by_cols ? h->narrow_by_cols : h->narrow_by_rows)(t);
+    else
+        p->edge(h, by_cols, t, cols);
+}
+
+void mr_tile_finish(const mr_tile_end *end, float *c, int64_t rows, int64_t cols)
+{
+    mr_tiles_here()->finish_rows(end, c, rows, cols);
 }

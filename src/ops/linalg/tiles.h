@@ -11,6 +11,15 @@
 
 typedef enum mr_to_c { MR_C_WRITE, MR_C_ADD, MR_C_SUBTRACT } mr_to_c;
 
+/* What becomes of a finished sum: y = sum scale[column] + shift[column] + add, at least `low` and at most `high`. A NaN
+ * stays one. */
+typedef struct mr_tile_end {
+    const float *scale, *shift; /* NULL: 1 and 0 */
+    const float *add, *c;       /* add: has the layout of C, which begins at c; NULL: 0 */
+    bool clamp;                 /* low and high are used */
+    float low, high;
+} mr_tile_end;
+
 /* The sum goes over `runs` stretches of k, of kc entries each, `jump` apart in A. B holds those of all stretches,
  * one after the other. */
 typedef struct mr_tile {
@@ -22,22 +31,35 @@ typedef struct mr_tile {
     int64_t ldc;
     int64_t rows; /* number of existing rows of A; rows beyond repeat the last one */
     mr_to_c how;
+    const mr_tile_end *end; /* the sum is complete after this tile; or NULL */
+    int64_t col;            /* the tile's first column, for `end` */
 } mr_tile;
 
 typedef struct mr_tile_height {
     int rows;
-    /* A by columns: entry (i, k) is a[i + k step]; `rows` is ignored. By rows: a[i step + k]. */
+    /* A by columns: entry (i, k) is a[i + k step]; `rows` is ignored. By rows: a[i step + k]. The narrow ones compute
+     * only the first half of the columns. */
     void (*by_cols)(const mr_tile *t);
     void (*by_rows)(const mr_tile *t);
+    void (*narrow_by_cols)(const mr_tile *t);
+    void (*narrow_by_rows)(const mr_tile *t);
     /* Packs a strip for by_cols, with a step of `rows`: mc existing rows of A, the others are arbitrary. A is
      * stored by rows or by columns; MR_TILE_SPARE floats after the strip may be overwritten. */
     void (*strip_rows)(const float *a, int64_t lda, int64_t kc, int64_t mc, float *to);
     void (*strip_cols)(const float *a, int64_t lda, int64_t kc, int64_t mc, float *to);
 } mr_tile_height;
 
+enum {
+    MR_TILE_SPARE = 8,
+    MR_TILE_MOST = 14, /* rows of the highest tile of any kind */
+    MR_TILE_ROWS = 24, /* rows that are divided into tiles of about equal height */
+    MR_TILE_COLS = 32, /* a multiple of all widths */
+};
+
 typedef struct mr_tiles {
     int cols; /* of a panel */
-    const mr_tile_height *high, *low;
+    int most; /* rows of the highest tile */
+    const mr_tile_height *heights[MR_TILE_MOST]; /* of 1, 2.. most rows */
     /* Packs nc columns of B, stored by rows or by columns, into panels of kc rows, one after the other; the last is
      * padded with zeros. */
     void (*pack_rows)(const float *b, int64_t ldb, int64_t kc, int64_t nc, float *to);
@@ -45,13 +67,10 @@ typedef struct mr_tiles {
     /* c += a B for one row: n columns of B, stored by rows or by columns. */
     void (*thin_rows)(int64_t n, int64_t k, const float *a, const float *b, int64_t ldb, float *c);
     void (*thin_cols)(int64_t n, int64_t k, const float *a, const float *b, int64_t ldb, float *c);
+    /* mr_tile_run for a tile that extends over the edge of C, and mr_tile_finish */
+    void (*edge)(const mr_tile_height *h, bool by_cols, const mr_tile *t, int64_t cols);
+    void (*finish_rows)(const mr_tile_end *end, float *c, int64_t rows, int64_t cols);
 } mr_tiles;
-
-enum {
-    MR_TILE_SPARE = 8,
-    MR_TILE_ROWS = 24, /* a multiple of all heights */
-    MR_TILE_COLS = 32, /* a multiple of all widths */
-};
 
 /* The loops for this CPU. */
 const mr_tiles *mr_tiles_here(void);
@@ -59,15 +78,23 @@ const mr_tiles *mr_tiles_here(void);
  * run them. For tests. */
 bool mr_tiles_use(const char *kind);
 
-/* The height of the next tile when this many rows are left: for 8 rows, 4 and 4 are better than 6 and 2. */
+/* The height of the next tile when this many rows are left, at most `most`: never more than that, and the last two
+ * tiles are about equally high. */
+static inline const mr_tile_height *mr_tile_next_of(const mr_tiles *p, int most, int64_t left)
+{
+    int64_t rows = left <= most ? left : left < 2 * most ? (left + 1) / 2 : most;
+    return p->heights[rows - 1];
+}
 static inline const mr_tile_height *mr_tile_next(const mr_tiles *p, int64_t left)
 {
-    bool low = left <= p->low->rows || (left > p->high->rows && left <= 2 * p->low->rows);
-    return low ? p->low : p->high;
+    return mr_tile_next_of(p, p->most, left);
 }
 
 /* Computes a tile of which only t->rows x cols are inside C. */
 void mr_tile_run(const mr_tiles *p, const mr_tile_height *h, bool by_cols, const mr_tile *t,
                  int64_t cols);
+
+/* Applies `end` to rows of C that are complete, for sums that no tile has computed. */
+void mr_tile_finish(const mr_tile_end *end, float *c, int64_t rows, int64_t cols);
 
 #endif

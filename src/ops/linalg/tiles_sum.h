@@ -1,32 +1,75 @@
 /* ops/linalg/tiles_sum.h -- tiles of one height; included once for each kind of CPU and height.
  *
  * The including file defines, in addition to the macros of tiles_pack.h: N_ROWS, ROWS(M), which is M(0) .. M(N_ROWS
- * - 1), and HIGH(name), a name that contains the height. A tile is N_ROWS x 2 LANES sums; their order over k is the
+ * - 1), HIGH(name), a name that contains the height, and VMIN and VMAX(a, b) of
+ * vectors, which give b if a and b are equal or one is NaN. A tile is N_ROWS x 2 LANES sums; their order over k is the
  * same in all heights. */
 
 #define ZERO(i) FN(vec) x##i = {0}, y##i = {0};
-#define PLUS(i)                                       \
-    x##i += *(const FN(loose) *)(c + i * ldc);        \
-    y##i += *(const FN(loose) *)(c + i * ldc + LANES);
-#define MINUS(i)                                             \
-    x##i = *(const FN(loose) *)(c + i * ldc) - x##i;         \
-    y##i = *(const FN(loose) *)(c + i * ldc + LANES) - y##i;
+#define PLUS(i)                                     \
+    x##i += *(const FN(loose) *)(c + i * ldc);      \
+    if (wide)                                       \
+        y##i += *(const FN(loose) *)(c + i * ldc + LANES);
+#define MINUS(i)                                           \
+    x##i = *(const FN(loose) *)(c + i * ldc) - x##i;       \
+    if (wide)                                              \
+        y##i = *(const FN(loose) *)(c + i * ldc + LANES) - y##i;
 #define STORE(i)                               \
     *(FN(loose) *)(c + i * ldc) = x##i;        \
-    *(FN(loose) *)(c + i * ldc + LANES) = y##i;
+    if (wide)                                  \
+        *(FN(loose) *)(c + i * ldc + LANES) = y##i;
 /* Prefetches C while the sums are computed. */
-#define TOUCH(i)                                        \
-    __builtin_prefetch(c + i * ldc, 1);                 \
-    __builtin_prefetch(c + i * ldc + 2 * LANES - 1, 1);
-#define FINISH               \
-    if (how == MR_C_ADD) {   \
-        ROWS(PLUS)           \
-    } else if (how == MR_C_SUBTRACT) { \
-        ROWS(MINUS)          \
-    }                        \
+#define TOUCH(i)                                            \
+    __builtin_prefetch(c + i * ldc, 1);                     \
+    if (wide)                                               \
+        __builtin_prefetch(c + i * ldc + 2 * LANES - 1, 1);
+#define SCALE(i)          \
+    x##i = x##i * by0;    \
+    if (wide)             \
+        y##i = y##i * by1;
+#define SHIFT(i)          \
+    x##i = x##i + by0;    \
+    if (wide)             \
+        y##i = y##i + by1;
+#define ADD(i)                                           \
+    x##i += *(const FN(loose) *)(add + i * ldc);         \
+    if (wide)                                            \
+        y##i += *(const FN(loose) *)(add + i * ldc + LANES);
+#define CLAMP(i)                           \
+    x##i = VMIN(high, VMAX(low, x##i));    \
+    if (wide)                              \
+        y##i = VMIN(high, VMAX(low, y##i));
+#define BY_COLUMN(factors, ROW)                                      \
+    if (factors) {                                                   \
+        const FN(vec) by0 = *(const FN(loose) *)((factors) + t->col); \
+        FN(vec) by1 = by0;                                           \
+        if (wide)                                                    \
+            by1 = *(const FN(loose) *)((factors) + t->col + LANES);  \
+        ROWS(ROW)                                                    \
+    }
+#define FINISH                                            \
+    if (how == MR_C_ADD) {                                \
+        ROWS(PLUS)                                        \
+    } else if (how == MR_C_SUBTRACT) {                    \
+        ROWS(MINUS)                                       \
+    }                                                     \
+    const mr_tile_end *end = t->end;                      \
+    if (end) {                                            \
+        BY_COLUMN(end->scale, SCALE)                      \
+        BY_COLUMN(end->shift, SHIFT)                      \
+        if (end->add) {                                   \
+            const float *add = end->add + (c - end->c);   \
+            ROWS(ADD)                                     \
+        }                                                 \
+        if (end->clamp) {                                 \
+            const FN(vec) low = (FN(vec)){0} + end->low;  \
+            const FN(vec) high = (FN(vec)){0} + end->high; \
+            ROWS(CLAMP)                                   \
+        }                                                 \
+    }                                                     \
     ROWS(STORE)
 
-TARGET static void HIGH(by_cols)(const mr_tile *t)
+TARGET MR_INLINE void HIGH(sum_cols)(const mr_tile *t, const bool wide)
 {
     float *c = t->c;
     const float *a = t->a, *b = t->b;
@@ -37,16 +80,17 @@ TARGET static void HIGH(by_cols)(const mr_tile *t)
     for (int64_t run = t->runs; run > 0; run--, a += rest)
         for (int64_t k = 0; k < kc; k++, a += step, b += 2 * LANES) {
             const FN(vec) b0 = *(const FN(vec) *)b, b1 = *(const FN(vec) *)(b + LANES);
-#define STEP(i)        \
-    x##i += a[i] * b0; \
-    y##i += a[i] * b1;
+#define STEP(i)            \
+    x##i += a[i] * b0;     \
+    if (wide)              \
+        y##i += a[i] * b1;
             ROWS(STEP)
 #undef STEP
         }
     FINISH
 }
 
-TARGET static void HIGH(by_rows)(const mr_tile *t)
+TARGET MR_INLINE void HIGH(sum_rows)(const mr_tile *t, const bool wide)
 {
     float *c = t->c;
     const float *b = t->b;
@@ -60,9 +104,10 @@ TARGET static void HIGH(by_rows)(const mr_tile *t)
     for (int64_t run = t->runs; run > 0; run--) {
         for (int64_t k = 0; k < kc; k++, b += 2 * LANES) {
             const FN(vec) b0 = *(const FN(vec) *)b, b1 = *(const FN(vec) *)(b + LANES);
-#define STEP(i)           \
-    x##i += a##i[k] * b0; \
-    y##i += a##i[k] * b1;
+#define STEP(i)               \
+    x##i += a##i[k] * b0;     \
+    if (wide)                 \
+        y##i += a##i[k] * b1;
             ROWS(STEP)
 #undef STEP
         }
@@ -72,6 +117,11 @@ TARGET static void HIGH(by_rows)(const mr_tile *t)
     }
     FINISH
 }
+
+TARGET static void HIGH(by_cols)(const mr_tile *t) { HIGH(sum_cols)(t, true); }
+TARGET static void HIGH(by_rows)(const mr_tile *t) { HIGH(sum_rows)(t, true); }
+TARGET static void HIGH(narrow_by_cols)(const mr_tile *t) { HIGH(sum_cols)(t, false); }
+TARGET static void HIGH(narrow_by_rows)(const mr_tile *t) { HIGH(sum_rows)(t, false); }
 
 TARGET static void HIGH(strip_cols)(const float *a, int64_t lda, int64_t kc, int64_t mc, float *to)
 {
@@ -100,7 +150,13 @@ TARGET static void HIGH(strip_rows)(const float *a, int64_t lda, int64_t kc, int
 }
 
 static const mr_tile_height HIGH(height) = {
-    N_ROWS, HIGH(by_cols), HIGH(by_rows), HIGH(strip_rows), HIGH(strip_cols),
+    N_ROWS,
+    HIGH(by_cols),
+    HIGH(by_rows),
+    HIGH(narrow_by_cols),
+    HIGH(narrow_by_rows),
+    HIGH(strip_rows),
+    HIGH(strip_cols),
 };
 
 #undef ZERO
@@ -108,6 +164,11 @@ static const mr_tile_height HIGH(height) = {
 #undef MINUS
 #undef STORE
 #undef TOUCH
+#undef SCALE
+#undef SHIFT
+#undef ADD
+#undef CLAMP
+#undef BY_COLUMN
 #undef FINISH
 #undef HIGH
 #undef N_ROWS

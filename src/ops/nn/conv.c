@@ -14,6 +14,7 @@
 static mr_status *init_conv(mr_make *m, int spatial, mr_conv_state *s)
 {
     s->kept = mr_dnnl_convs_new();
+    mr_packed_init(&s->packed);
     return mr_window_init(m->node, spatial, &s->window);
 }
 
@@ -24,6 +25,7 @@ void mr_conv_deinit(void *state)
 {
     mr_conv_state *s = state;
     mr_dnnl_convs_free(s->kept);
+    mr_packed_deinit(&s->packed);
 }
 
 /* ---- geometry ---- */
@@ -140,7 +142,7 @@ static bool for_dnnl(mr_conv_pass pass, const mr_conv *c)
 /* The tensor of the filter if it is a constant of the graph, else NULL. */
 static const mr_tensor *constant_filter(const mr_run *r, mr_conv_pass pass)
 {
-    const mr_tensor *t = mr_in(r, 1);
+    const mr_tensor *t = mr_in(r, 1); /* of both passes that read a filter */
     return pass != MR_CONV_FILTER && t->readonly && t->dtype == MR_FLOAT ? t : NULL;
 }
 
@@ -148,8 +150,9 @@ static mr_status *compute_pass(mr_run *r, mr_conv_pass pass, const mr_conv *c, m
                                const void *a, const void *b, void *out)
 {
     mr_conv_state *s = r->state;
+    const mr_conv_kept kept = {&s->packed, constant_filter(r, pass)};
     if (type == MR_FLOAT && mr_conv_direct_serves(pass, c))
-        return mr_conv_direct(r, pass, c, a, b, out);
+        return mr_conv_direct(r, pass, c, a, b, out, kept.filter ? &kept : NULL, NULL);
     if (type == MR_FLOAT && for_dnnl(pass, c)) {
         mr_status *st = mr_conv_float(r, s->kept, pass, c, a, b, out,
                                       constant_filter(r, pass));

@@ -10,6 +10,7 @@
 #ifndef MR_OPS_NN_CONV_H
 #define MR_OPS_NN_CONV_H
 
+#include "ops/linalg/packed.h"
 #include "ops/nn/window.h"
 
 typedef struct mr_conv { /* all of one type, so that two can be compared as bytes */
@@ -29,7 +30,15 @@ typedef enum mr_conv_pass {
 typedef struct mr_conv_state {
     mr_window window;
     struct mr_dnnl_convs *kept;
+    mr_packed packed; /* the filter for our own tiles, if it is constant */
 } mr_conv_state;
+
+/* What becomes of the sums of a forward pass: first `tile`, then `then` for all of them. */
+typedef struct mr_conv_end {
+    mr_tile_end tile; /* c is set by the pass */
+    void (*then)(float *x, int64_t n, float alpha); /* an activation; NULL: none */
+    float alpha;
+} mr_conv_end;
 mr_status *mr_conv2d_init(mr_make *m, void *state);
 mr_status *mr_conv3d_init(mr_make *m, void *state);
 void mr_conv_deinit(void *state);

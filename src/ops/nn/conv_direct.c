@@ -19,8 +19,14 @@
 #include "ops/linalg/tiles.h"
 
 enum {
-    PANEL_ROWS = 320,      /* a panel of this many rows fits the L1 cache */
-    ROWS_FLOATS = 1 << 15, /* copied rows of this many floats fit the L2 cache */
+    PANEL_ROWS = 288,       /* a panel of this many rows fits the L1 cache */
+    PIXELS = 256,           /* pixels of a block, for which a panel is read once; at most that many.. */
+    BLOCK_FLOATS = 1 << 16, /* ..that so much of the image is used with a panel: it fits the L2 cache */
+    ROOM_FLOATS = 1 << 17,  /* copied rows of a block */
+    SEGMENTS = 8,           /* images of a block */
+    ROWS_FLOATS = 1 << 15,  /* copied rows of this many floats fit the L2 cache */
+    COLLIDING = 1024,       /* pixels so many floats apart collide in the L1 cache.. */
+    COLLIDING_ROWS = 8,     /* ..which has that many ways */
 };
 #define WORK_NS 0.025 /* per multiplication */
 
@@ -39,6 +45,10 @@ typedef struct job {
     plain p;
     const float *in, *filter; /* filter: packed into panels of all its rows */
     float *out;
+    const mr_conv_end *end; /* NULL: nothing */
+    int64_t piece, pieces;  /* rows of the filter that are summed at a time, within a row of the window; their number */
+    int64_t group_rows;     /* rows of the window that are summed at a time, if pieces = 1 */
+    int64_t height;         /* most pixels of a tile */
     const float *grad; /* for the gradient of a filter: the gradient of the out image */
     int64_t group,
         n_groups; /* rows of the filter in a unit of work, units in a row of the window */
@@ -84,10 +94,36 @@ static plain backward_of(const mr_conv *c)
     return p;
 }
 
-/* At least 70 % of the columns of the panels are used; otherwise oneDNN is faster. */
+/* At least 70 % of the columns of the panels, of which the last may be half as wide, are used; otherwise oneDNN is
+ * faster. */
 static bool fills_panels(int64_t channels)
 {
-    return 10 * channels >= 7 * round_up(channels, mr_tiles_here()->cols);
+    return 10 * channels >= 7 * round_up(channels, mr_tiles_here()->cols / 2);
+}
+
+/* A window of one pixel that moves by one pixel needs no rows: a batch is one image, with rows as long as suits the
+ * tiles. */
+static plain without_rows(plain p)
+{
+    if (p.win_h != 1 || p.win_w != 1 || p.step_y != 1 || p.step_x != 1 || p.top != 0 || !p.as_it_is ||
+        p.out_h != p.in_h || p.out_w != p.in_w)
+        return p;
+    int64_t rows = p.batch * p.out_h, wide = p.out_w, most = mr_tiles_here()->most;
+    if (wide < most) {
+        rows = p.batch;
+        wide = p.out_h * p.out_w;
+    }
+    if (wide < most) {
+        int64_t all = rows * wide;
+        wide = MR_MIN(all, 8 * most);
+        while (all % wide != 0)
+            wide--;
+        rows = all / wide;
+    }
+    p.batch = 1;
+    p.in_h = p.out_h = rows;
+    p.in_w = p.out_w = p.wide = wide;
+    return p;
 }
 
 /* Padding does not make a row much longer, and sums and products of a few sizes fit 64 bits. */
@@ -179,44 +215,108 @@ static int64_t rows_at_once(const plain *p, int64_t most, size_t *floats)
 
 /* ---- image and filter ---- */
 
-/* Computes row y of the out image, for one panel and rows [from, end) of the window. */
-static void make_row(const job *j, const rows *s, int64_t y, int64_t from, int64_t end,
-                     int64_t panel, float *out)
+/* Rows [y0, y1) of an out image. */
+typedef struct segment {
+    rows s;
+    int64_t y0, y1;
+    float *out; /* the out image */
+} segment;
+
+/* A part of the filter: rows [from, from + n) of row `ky` of the window, or all of its rows [ky, end). */
+typedef struct piece {
+    int64_t ky, end, from, n;
+    bool first, last;
+} piece;
+
+/* Computes row y of the out image, for one panel and one piece of the filter. */
+static void make_row(const job *j, const segment *g, int64_t y, const piece *f, int64_t panel)
 {
     const plain *p = &j->p;
     const mr_tile_height *h;
-    int64_t run = p->win_w * p->in_c, cols = j->tiles->cols;
-    mr_tile t = {.kc = run,
+    const rows *s = &g->s;
+    int64_t run = p->win_w * p->in_c, cols = j->tiles->cols, end = f->end;
+    mr_tile t = {.kc = f->n,
                  .step = p->step_x * p->in_c,
                  .jump = p->holes_y * s->pitch,
                  .ldc = p->out_c,
-                 .how = from > 0 ? MR_C_ADD : MR_C_WRITE};
-    int64_t first = first_window_row(p, y, from, &end);
+                 .how = f->first ? MR_C_WRITE : MR_C_ADD,
+                 .end = f->last && j->end ? &j->end->tile : NULL,
+                 .col = panel * cols};
+    int64_t first = first_window_row(p, y, f->ky, &end);
     t.runs = MR_MAX(0, end - first);
-    t.b = j->filter + panel * cols * p->win_h * run + first * run * cols;
-    const float *a = s->data + (y * p->step_y - p->top + first * p->holes_y - s->y) * s->pitch;
-    if (t.runs == 0)
+    const float *a;
+    if (t.runs > 0) {
+        t.b = j->filter + panel * cols * p->win_h * run + (first * run + f->from) * cols;
+        a = s->data + (y * p->step_y - p->top + first * p->holes_y - s->y) * s->pitch + f->from;
+    } else if (f->first || f->last) {
         a = s->data, t.b = j->filter; /* nothing is read */
+    } else {
+        return;
+    }
+    float *out = g->out + y * p->out_w * p->out_c + panel * cols;
     for (int64_t x = 0; x < p->out_w; x += h->rows) {
-        h = mr_tile_next(j->tiles, p->out_w - x);
-        t.rows = MR_MIN(h->rows, p->out_w - x);
+        h = mr_tile_next_of(j->tiles, (int)j->height, p->out_w - x);
+        t.rows = h->rows;
         t.a = a + x * t.step;
-        t.c = out + x * p->out_c + panel * cols;
+        t.c = out + x * p->out_c;
         mr_tile_run(j->tiles, h, false, &t, MR_MIN(cols, p->out_c - panel * cols));
     }
 }
 
-/* Computes rows [y0, y1) of one out image. */
-static void make_rows(const job *j, const rows *s, int64_t y0, int64_t y1, float *out)
+static void make_piece(const job *j, const segment *g, int n, const piece *f)
+{
+    int64_t panels = round_up(j->p.out_c, j->tiles->cols) / j->tiles->cols;
+    for (int64_t panel = 0; panel < panels; panel++)
+        for (int i = 0; i < n; i++)
+            for (int64_t y = g[i].y0; y < g[i].y1; y++)
+                make_row(j, &g[i], y, f, panel);
+}
+
+/* Computes the segments of a block. */
+static void make_block(const job *j, const segment *g, int n)
 {
     const plain *p = &j->p;
-    int64_t at_once = MR_MAX(1, PANEL_ROWS / (p->win_w * p->in_c));
-    int64_t panels = round_up(p->out_c, j->tiles->cols) / j->tiles->cols;
-    for (int64_t from = 0; from < p->win_h; from += at_once)
-        for (int64_t panel = 0; panel < panels; panel++)
-            for (int64_t y = y0; y < y1; y++)
-                make_row(j, s, y, from, MR_MIN(from + at_once, p->win_h), panel,
-                         out + y * p->out_w * p->out_c);
+    int64_t run = p->win_w * p->in_c;
+    for (int64_t ky = 0; ky < p->win_h; ky += j->group_rows)
+        for (int64_t i = 0; i < j->pieces; i++) {
+            piece f = {.ky = ky,
+                       .end = MR_MIN(ky + j->group_rows, p->win_h),
+                       .from = i * j->piece,
+                       .n = MR_MIN(j->piece, run - i * j->piece),
+                       .first = ky == 0 && i == 0};
+            f.last = f.end == p->win_h && i == j->pieces - 1;
+            make_piece(j, g, n, &f);
+        }
+    for (int i = 0; i < n && j->end && j->end->then; i++) {
+        int64_t row = p->out_w * p->out_c;
+        j->end->then(g[i].out + g[i].y0 * row, (g[i].y1 - g[i].y0) * row, j->end->alpha);
+    }
+}
+
+/* Chooses the pieces in which the filter is summed, which do not depend on the number of threads. */
+static void choose_pieces(job *j)
+{
+    const plain *p = &j->p;
+    int64_t run = p->win_w * p->in_c, fit = PANEL_ROWS;
+    j->height = p->step_x * p->in_c % COLLIDING == 0 ? MR_MIN(COLLIDING_ROWS, j->tiles->most) : j->tiles->most;
+    j->pieces = (run + fit - 1) / fit;
+    j->piece = round_up((run + j->pieces - 1) / j->pieces, 8);
+    j->pieces = (run + j->piece - 1) / j->piece;
+    int64_t at_once = j->pieces > 1 ? 1 : MR_MAX(1, fit / run), n = (p->win_h + at_once - 1) / at_once;
+    j->group_rows = (p->win_h + n - 1) / n;
+}
+
+/* The most rows of an out image in one segment, and the floats that their copied input rows take. */
+static int64_t rows_of_segment(const job *j, size_t *floats)
+{
+    const plain *p = &j->p;
+    int64_t pixels = MR_MIN(4 * PIXELS, MR_MAX(PIXELS / 4, BLOCK_FLOATS / MR_MIN(j->piece, p->in_c)));
+    int64_t fixed = (p->win_h - 1) * p->holes_y + 1, row = p->wide * p->in_c;
+    int64_t n = MR_MIN((pixels + p->out_w - 1) / p->out_w, p->out_h);
+    if (!p->as_it_is)
+        n = MR_MAX(1, MR_MIN(n, (ROOM_FLOATS / row - fixed) / p->step_y + 1));
+    *floats = (size_t)(MR_MIN(p->in_h, (n - 1) * p->step_y + fixed) * row);
+    return n;
 }
 
 /* Computes rows [begin, end), counted over all out images. */
@@ -225,22 +325,30 @@ static void images_part(void *ctx, int64_t begin, int64_t end)
     job *j = ctx;
     const plain *p = &j->p;
     size_t floats;
-    int64_t most = rows_at_once(p, p->out_h, &floats);
-    float *room = p->as_it_is ? NULL : j->alloc->alloc(j->alloc, floats * sizeof(float));
-    if (!p->as_it_is && !room) {
+    int64_t most = rows_of_segment(j, &floats), at_once = MR_MAX(1, MR_MIN(SEGMENTS, PIXELS / (most * p->out_w)));
+    if (!p->as_it_is)
+        at_once = MR_MAX(1, MR_MIN(at_once, ROOM_FLOATS / (int64_t)floats));
+    size_t bytes = p->as_it_is ? 0 : floats * (size_t)at_once * sizeof(float);
+    float *room = bytes ? j->alloc->alloc(j->alloc, bytes) : NULL;
+    if (bytes && !room) {
         j->out_of_room = true;
         return;
     }
     while (begin < end) {
-        int64_t image = begin / p->out_h, y = begin % p->out_h;
-        int64_t n = MR_MIN(MR_MIN(most, p->out_h - y), end - begin);
-        rows s = bring_rows(p, j->in + image * p->in_h * p->in_w * p->in_c, y, y + n, !p->as_it_is,
-                            room);
-        make_rows(j, &s, y, y + n, j->out + image * p->out_h * p->out_w * p->out_c);
-        begin += n;
+        segment g[SEGMENTS];
+        int n = 0;
+        for (; n < at_once && begin < end; n++) {
+            int64_t image = begin / p->out_h, y = begin % p->out_h;
+            int64_t taken = MR_MIN(MR_MIN(most, p->out_h - y), end - begin);
+            g[n] = (segment){.y0 = y, .y1 = y + taken, .out = j->out + image * p->out_h * p->out_w * p->out_c};
+            g[n].s = bring_rows(p, j->in + image * p->in_h * p->in_w * p->in_c, y, y + taken, !p->as_it_is,
+                                room ? room + floats * (size_t)n : NULL);
+            begin += taken;
+        }
+        make_block(j, g, n);
     }
     if (room)
-        j->alloc->free(j->alloc, room, floats * sizeof(float));
+        j->alloc->free(j->alloc, room, bytes);
 }
 
 /* Packs the mirrored filter: rows (y, x, out channel), columns in channels. */
@@ -254,19 +362,34 @@ static void pack_turned(const job *j, const float *filter, float *to)
                                 MR_MIN(cols, p->out_c - c), to);
 }
 
-static mr_status *over_images(mr_run *r, job *j, const float *filter, bool turned)
+/* The filter, packed in this or an earlier run; the caller owns *out. */
+static mr_status *pack_filter(mr_run *r, const job *j, const float *filter, bool turned, const mr_conv_kept *kept,
+                              mr_tensor **out)
+{
+    const plain *p = &j->p;
+    int64_t rows_of_filter = p->win_h * p->win_w * p->in_c;
+    int64_t size = rows_of_filter * round_up(p->out_c, j->tiles->cols);
+    if (kept && (*out = mr_packed_get(kept->packed, kept->filter, turned)))
+        return NULL;
+    MR_TRY(mr_run_temp(r, MR_FLOAT, 1, &size, out));
+    if (turned)
+        pack_turned(j, filter, (*out)->data);
+    else
+        j->tiles->pack_rows(filter, p->out_c, rows_of_filter, p->out_c, (*out)->data);
+    if (kept)
+        mr_packed_keep(kept->packed, kept->filter, turned, *out);
+    return NULL;
+}
+
+static mr_status *over_images(mr_run *r, job *j, const float *filter, bool turned, const mr_conv_kept *kept)
 {
     const plain *p = &j->p;
     mr_tensor *packed;
-    int64_t rows_of_filter = p->win_h * p->win_w * p->in_c;
-    int64_t size = rows_of_filter * round_up(p->out_c, j->tiles->cols);
-    MR_TRY(mr_run_temp(r, MR_FLOAT, 1, &size, &packed));
-    if (turned)
-        pack_turned(j, filter, packed->data);
-    else
-        j->tiles->pack_rows(filter, p->out_c, rows_of_filter, p->out_c, packed->data);
+    MR_TRY(pack_filter(r, j, filter, turned, kept, &packed));
     j->filter = packed->data;
-    double work = (double)p->out_w * (double)size;
+    j->p = without_rows(j->p);
+    choose_pieces(j);
+    double work = (double)p->out_w * (double)packed->n;
     mr_run_for(r, p->batch * p->out_h, WORK_NS * work, images_part, j);
     mr_tensor_unref(packed);
     return NULL;
@@ -372,16 +495,23 @@ static void over_filter(mr_run *r, job *j)
 /* ---- */
 
 mr_status *mr_conv_direct(mr_run *r, mr_conv_pass pass, const mr_conv *c, const float *a,
-                          const float *b, float *out)
+                          const float *b, float *out, const mr_conv_kept *kept, const mr_conv_end *end)
 {
+    MR_ASSERT(!end || pass == MR_CONV_FORWARD);
+    mr_conv_end own;
     job j = {.tiles = mr_tiles_here(), .alloc = mr_run_allocator(r), .out = out};
+    if (end) {
+        own = *end;
+        own.tile.c = out;
+        j.end = &own;
+    }
     j.p = pass == MR_CONV_INPUT ? backward_of(c) : forward_of(c);
     if (pass == MR_CONV_FORWARD) {
         j.in = a;
-        MR_TRY(over_images(r, &j, b, false));
+        MR_TRY(over_images(r, &j, b, false, kept));
     } else if (pass == MR_CONV_INPUT) {
         j.in = b;
-        MR_TRY(over_images(r, &j, a, true));
+        MR_TRY(over_images(r, &j, a, true, kept));
     } else {
         j.in = a;
         j.grad = b;

@@ -8,9 +8,15 @@
 
 /* Whether this code supports the pass and is faster than the alternatives. */
 bool mr_conv_direct_serves(mr_conv_pass pass, const mr_conv *c);
+/* Where the packed form of a constant filter is kept. */
+typedef struct mr_conv_kept {
+    mr_packed *packed;
+    const mr_tensor *filter;
+} mr_conv_kept;
 /* Runs a pass.  Images have channels last, filters TensorFlow's layout, and nothing is empty; a, b and
- * out are in the order of the pass. */
+ * out are in the order of the pass.  kept: NULL if the filter may change.  end: what becomes of the sums of a forward
+ * pass, or NULL. */
 mr_status *mr_conv_direct(mr_run *r, mr_conv_pass pass, const mr_conv *c, const float *a,
-                          const float *b, float *out);
+                          const float *b, float *out, const mr_conv_kept *kept, const mr_conv_end *end);
 
 #endif

@@ -43,6 +43,11 @@ static const geometry geometries[] = {
     {2, 12, 9, 16, 32, 3, 1, 1, 2, 1, "SAME", "NHWC"},
     {2, 12, 9, 32, 16, 2, 3, 3, 1, 1, "VALID", "NHWC"},
     {1, 50, 70, 16, 16, 3, 3, 1, 1, 1, "SAME", "NHWC"},
+    {33, 1, 1, 40, 48, 1, 1, 1, 1, 1, "VALID", "NHWC"},
+    {37, 3, 1, 16, 56, 1, 1, 1, 1, 1, "SAME", "NHWC"},
+    {3, 5, 17, 1024, 16, 1, 1, 1, 1, 1, "SAME", "NHWC"},
+    {11, 7, 7, 330, 48, 3, 3, 1, 1, 1, "SAME", "NHWC"},
+    {2, 9, 9, 1024, 24, 3, 1, 2, 1, 1, "SAME", "NHWC"},
 };
 
 static bool channels_first(const geometry *g) { return g->layout[1] == 'C'; }
