@@ -11,10 +11,10 @@
 
 typedef enum mr_to_c { MR_C_WRITE, MR_C_ADD, MR_C_SUBTRACT } mr_to_c;
 
-/* What becomes of a finished sum: y = sum scale[column] + shift[column] + add, at least `low` and at most `high`. A NaN
- * stays one. */
+/* What becomes of a finished sum: y = (sum - center[column]) scale[column] + shift[column] + add, at least `low` and at
+ * most `high`. A NaN stays one. */
 typedef struct mr_tile_end {
-    const float *scale, *shift; /* NULL: 1 and 0 */
+    const float *center, *scale, *shift; /* NULL: 0, 1 and 0 */
     const float *add, *c;       /* add: has the layout of C, which begins at c; NULL: 0 */
     bool clamp;                 /* low and high are used */
     float low, high;

@@ -6,10 +6,16 @@
 TARGET MR_INLINE void FN(finish_row)(const mr_tile_end *end, float *sums, const float *c, int64_t col,
                                      int64_t cols)
 {
+    const float *center = end->center ? end->center + col : NULL;
     const float *scale = end->scale ? end->scale + col : NULL;
     const float *shift = end->shift ? end->shift + col : NULL;
     const float *add = end->add ? end->add + (c - end->c) : NULL;
     const float low = end->low, high = end->high;
+    if (center) {
+        MR_IVDEP
+        for (int64_t j = 0; j < cols; j++)
+            sums[j] -= center[j];
+    }
     if (scale) {
         MR_IVDEP
         for (int64_t j = 0; j < cols; j++)

@@ -23,6 +23,10 @@
     __builtin_prefetch(c + i * ldc, 1);                     \
     if (wide)                                               \
         __builtin_prefetch(c + i * ldc + 2 * LANES - 1, 1);
+#define CENTER(i)         \
+    x##i = x##i - by0;    \
+    if (wide)             \
+        y##i = y##i - by1;
 #define SCALE(i)          \
     x##i = x##i * by0;    \
     if (wide)             \
@@ -55,6 +59,7 @@
     }                                                     \
     const mr_tile_end *end = t->end;                      \
     if (end) {                                            \
+        BY_COLUMN(end->center, CENTER)                    \
         BY_COLUMN(end->scale, SCALE)                      \
         BY_COLUMN(end->shift, SHIFT)                      \
         if (end->add) {                                   \
@@ -164,6 +169,7 @@ static const mr_tile_height HIGH(height) = {
 #undef MINUS
 #undef STORE
 #undef TOUCH
+#undef CENTER
 #undef SCALE
 #undef SHIFT
 #undef ADD

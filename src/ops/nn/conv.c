@@ -9,6 +9,8 @@
 #include "ops/nn/conv_repeat.h"
 #include "ops/nn/wide.h"
 
+#define FINISH_NS 0.2 /* per element */
+
 /* ---- state ---- */
 
 static mr_status *init_conv(mr_make *m, int spatial, mr_conv_state *s)
@@ -146,10 +148,9 @@ static const mr_tensor *constant_filter(const mr_run *r, mr_conv_pass pass)
     return pass != MR_CONV_FILTER && t->readonly && t->dtype == MR_FLOAT ? t : NULL;
 }
 
-static mr_status *compute_pass(mr_run *r, mr_conv_pass pass, const mr_conv *c, mr_dtype type,
+static mr_status *compute_pass(mr_run *r, mr_conv_state *s, mr_conv_pass pass, const mr_conv *c, mr_dtype type,
                                const void *a, const void *b, void *out)
 {
-    mr_conv_state *s = r->state;
     const mr_conv_kept kept = {&s->packed, constant_filter(r, pass)};
     if (type == MR_FLOAT && mr_conv_direct_serves(pass, c))
         return mr_conv_direct(r, pass, c, a, b, out, kept.filter ? &kept : NULL, NULL);
@@ -167,7 +168,7 @@ static mr_status *compute_pass(mr_run *r, mr_conv_pass pass, const mr_conv *c, m
 
 /* Groups of one in channel and several out channels: repeats the channels of the image, so that every
  * group has one of each. */
-static mr_status *compute_repeated(mr_run *r, mr_conv_pass pass, const mr_conv *c, mr_dtype type,
+static mr_status *compute_repeated(mr_run *r, mr_conv_state *s, mr_conv_pass pass, const mr_conv *c, mr_dtype type,
                                    const void *a, const void *b, void *out)
 {
     int64_t times = c->out_channels / c->groups, n = c->batch * mr_conv_in_size(c), many;
@@ -180,47 +181,83 @@ static mr_status *compute_repeated(mr_run *r, mr_conv_pass pass, const mr_conv *
     MR_TRY(mr_run_temp(r, type, 1, &many, &image));
     mr_status *st;
     if (pass == MR_CONV_INPUT) {
-        st = compute_pass(r, pass, &single, type, a, b, image->data);
+        st = compute_pass(r, s, pass, &single, type, a, b, image->data);
         mr_channels_fold(r, type, image->data, out, n, times);
     } else {
         mr_channels_repeat(r, a, image->data, mr_dtype_size(type), n, times);
-        st = compute_pass(r, pass, &single, type, image->data, b, out);
+        st = compute_pass(r, s, pass, &single, type, image->data, b, out);
     }
     mr_tensor_unref(image);
     return st;
 }
 
 /* Runs a pass on operands with channels last, in float, double or int32. */
-static mr_status *run_last(mr_run *r, mr_conv_pass pass, const mr_conv *c, const mr_wide *a,
-                           const mr_wide *b, void *out)
+static mr_status *run_last(mr_run *r, mr_conv_state *s, mr_conv_pass pass, const mr_conv *c, const mr_tensor *a,
+                           const mr_tensor *b, void *out)
 {
-    mr_dtype type = (mr_dtype)a->t->dtype;
+    mr_dtype type = (mr_dtype)a->dtype;
     bool repeated = c->groups > 1 && c->groups == c->in_channels && c->groups != c->out_channels;
-    return (repeated ? compute_repeated : compute_pass)(r, pass, c, type, a->t->data, b->t->data, out);
+    return (repeated ? compute_repeated : compute_pass)(r, s, pass, c, type, a->data, b->data, out);
 }
 
 static mr_status *run_wide(mr_run *r, mr_conv_pass pass, const mr_conv *c, mr_wide *a, mr_wide *b,
                            mr_tensor *y)
 {
-    const mr_conv_state *s = r->state;
+    mr_conv_state *s = r->state;
     if (s->window.layout == MR_CHANNELS_LAST)
-        return run_last(r, pass, c, a, b, y->data);
+        return run_last(r, s, pass, c, a->t, b->t, y->data);
     if (is_image(pass, 0))
         MR_TRY(turn_in(r, pass, c, 0, a));
     if (is_image(pass, 1))
         MR_TRY(turn_in(r, pass, c, 1, b));
     if (!is_image(pass, 2))
-        return run_last(r, pass, c, a, b, y->data);
+        return run_last(r, s, pass, c, a->t, b->t, y->data);
     int64_t pixels, channels;
     image_size(pass, c, 2, &pixels, &channels);
     mr_tensor *turned;
     MR_TRY(mr_run_temp(r, (mr_dtype)y->dtype, 1, &y->n, &turned));
-    mr_status *st = run_last(r, pass, c, a, b, turned->data);
+    mr_status *st = run_last(r, s, pass, c, a->t, b->t, turned->data);
     if (!st)
         mr_run_turn(r, turned->data, y->data, mr_dtype_size((mr_dtype)y->dtype), c->batch, pixels,
                     channels);
     mr_tensor_unref(turned);
     return st;
+}
+
+typedef struct finish_job {
+    const mr_conv_end *end;
+    float *y;
+    int64_t cols;
+} finish_job;
+
+static void finish_part(void *ctx, int64_t begin, int64_t end)
+{
+    const finish_job *j = ctx;
+    mr_tile_finish(&j->end->tile, j->y + begin * j->cols, end - begin, j->cols);
+    if (j->end->then)
+        j->end->then(j->y + begin * j->cols, (end - begin) * j->cols, j->end->alpha);
+}
+
+void mr_conv_finish(mr_run *r, const mr_conv_end *end, float *y, int64_t rows, int64_t cols)
+{
+    mr_conv_end own = *end;
+    own.tile.c = y;
+    mr_run_for(r, rows, FINISH_NS * (double)cols, finish_part, &(finish_job){&own, y, cols});
+}
+
+mr_status *mr_conv_run_end(mr_run *r, mr_conv_state *s, const mr_conv *c, const mr_conv_end *end)
+{
+    const mr_tensor *a = mr_in(r, 0), *b = mr_in(r, 1);
+    mr_tensor *y = r->out[0].t;
+    const mr_conv_kept kept = {&s->packed, constant_filter(r, MR_CONV_FORWARD)};
+    if (a->n == 0 || b->n == 0)
+        mr_tensor_zero(y);
+    else if (mr_conv_direct_serves(MR_CONV_FORWARD, c))
+        return mr_conv_direct(r, MR_CONV_FORWARD, c, a->data, b->data, y->data, kept.filter ? &kept : NULL, end);
+    else
+        MR_TRY(run_last(r, s, MR_CONV_FORWARD, c, a, b, y->data));
+    mr_conv_finish(r, end, y->data, y->n / c->out_channels, c->out_channels);
+    return NULL;
 }
 
 mr_status *mr_conv_run(mr_run *r, mr_conv_pass pass, const mr_conv *c, int a, int b, int rank,

@@ -55,6 +55,12 @@ mr_status *mr_conv_check_out(const mr_window *w, const mr_conv *c, const mr_tens
 mr_status *mr_conv_run(mr_run *r, mr_conv_pass pass, const mr_conv *c, int a, int b, int rank,
                        const int64_t *dims);
 
+/* Computes output 0, which the caller has created and which is not empty, from inputs 0 and 1: floats with channels
+ * last.  s: the state, which need not be that of the run. */
+mr_status *mr_conv_run_end(mr_run *r, mr_conv_state *s, const mr_conv *c, const mr_conv_end *end);
+/* Applies `end` to sums that are complete. */
+void mr_conv_finish(mr_run *r, const mr_conv_end *end, float *y, int64_t rows, int64_t cols);
+
 /* The passes in plain C, over packed arrays with channels last (ops/nn/conv_plain.c).  Types:
  * float, double, int32. */
 void mr_conv_plain(mr_run *r, mr_dtype type, mr_conv_pass pass, const mr_conv *c, const void *a,

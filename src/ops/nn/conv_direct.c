@@ -23,6 +23,7 @@ enum {
     PIXELS = 256,           /* pixels of a block, for which a panel is read once; at most that many.. */
     BLOCK_FLOATS = 1 << 16, /* ..that so much of the image is used with a panel: it fits the L2 cache */
     ROOM_FLOATS = 1 << 17,  /* copied rows of a block */
+    FEW_ROWS = 3,           /* of a product that is computed by vectors */
     SEGMENTS = 8,           /* images of a block */
     ROWS_FLOATS = 1 << 15,  /* copied rows of this many floats fit the L2 cache */
     COLLIDING = 1024,       /* pixels so many floats apart collide in the L1 cache.. */
@@ -37,6 +38,7 @@ typedef struct plain {
     int64_t top, left;                             /* padding */
     int64_t wide;                                  /* pixels of a row that the windows cover */
     bool as_it_is;                                 /* rows need no padding */
+    int64_t last;                                  /* pixels of the last row of the out image */
 } plain;
 
 typedef struct job {
@@ -77,6 +79,7 @@ static plain forward_of(const mr_conv *c)
                .left = c->before[2]};
     p.wide = (p.out_w - 1) * p.step_x + p.win_w;
     p.as_it_is = p.left == 0 && p.wide <= p.in_w;
+    p.last = p.out_w;
     return p;
 }
 
@@ -91,6 +94,7 @@ static plain backward_of(const mr_conv *c)
     p.left = f.win_w - 1 - f.left;
     p.wide = p.out_w - 1 + p.win_w;
     p.as_it_is = p.left == 0 && p.wide <= p.in_w;
+    p.last = p.out_w;
     return p;
 }
 
@@ -108,21 +112,12 @@ static plain without_rows(plain p)
     if (p.win_h != 1 || p.win_w != 1 || p.step_y != 1 || p.step_x != 1 || p.top != 0 || !p.as_it_is ||
         p.out_h != p.in_h || p.out_w != p.in_w)
         return p;
-    int64_t rows = p.batch * p.out_h, wide = p.out_w, most = mr_tiles_here()->most;
-    if (wide < most) {
-        rows = p.batch;
-        wide = p.out_h * p.out_w;
-    }
-    if (wide < most) {
-        int64_t all = rows * wide;
-        wide = MR_MIN(all, 8 * most);
-        while (all % wide != 0)
-            wide--;
-        rows = all / wide;
-    }
+    int64_t pixels = p.batch * p.out_h * p.out_w, most = mr_tiles_here()->most;
+    int64_t wide = p.out_w < most ? MR_MIN(pixels, 2 * most) : p.out_w;
     p.batch = 1;
-    p.in_h = p.out_h = rows;
+    p.in_h = p.out_h = (pixels + wide - 1) / wide;
     p.in_w = p.out_w = p.wide = wide;
+    p.last = pixels - (p.out_h - 1) * wide;
     return p;
 }
 
@@ -228,6 +223,8 @@ typedef struct piece {
     bool first, last;
 } piece;
 
+static int64_t pixels_of_row(const plain *p, int64_t y) { return y == p->out_h - 1 ? p->last : p->out_w; }
+
 /* Computes row y of the out image, for one panel and one piece of the filter. */
 static void make_row(const job *j, const segment *g, int64_t y, const piece *f, int64_t panel)
 {
@@ -254,8 +251,9 @@ static void make_row(const job *j, const segment *g, int64_t y, const piece *f, 
         return;
     }
     float *out = g->out + y * p->out_w * p->out_c + panel * cols;
-    for (int64_t x = 0; x < p->out_w; x += h->rows) {
-        h = mr_tile_next_of(j->tiles, (int)j->height, p->out_w - x);
+    int64_t pixels = pixels_of_row(p, y);
+    for (int64_t x = 0; x < pixels; x += h->rows) {
+        h = mr_tile_next_of(j->tiles, (int)j->height, pixels - x);
         t.rows = h->rows;
         t.a = a + x * t.step;
         t.c = out + x * p->out_c;
@@ -288,8 +286,8 @@ static void make_block(const job *j, const segment *g, int n)
             make_piece(j, g, n, &f);
         }
     for (int i = 0; i < n && j->end && j->end->then; i++) {
-        int64_t row = p->out_w * p->out_c;
-        j->end->then(g[i].out + g[i].y0 * row, (g[i].y1 - g[i].y0) * row, j->end->alpha);
+        int64_t pixels = (g[i].y1 - 1 - g[i].y0) * p->out_w + pixels_of_row(p, g[i].y1 - 1);
+        j->end->then(g[i].out + g[i].y0 * p->out_w * p->out_c, pixels * p->out_c, j->end->alpha);
     }
 }
 
@@ -362,30 +360,36 @@ static void pack_turned(const job *j, const float *filter, float *to)
                                 MR_MIN(cols, p->out_c - c), to);
 }
 
+/* How a filter is stored, and what is packed: for TURNED the mirrored filter with its channels swapped, for BY_COLUMNS
+ * the transpose of a filter of one pixel. */
+typedef enum filter_form { AS_STORED, TURNED, BY_COLUMNS } filter_form;
+
 /* The filter, packed in this or an earlier run; the caller owns *out. */
-static mr_status *pack_filter(mr_run *r, const job *j, const float *filter, bool turned, const mr_conv_kept *kept,
+static mr_status *pack_filter(mr_run *r, const job *j, const float *filter, filter_form form, const mr_conv_kept *kept,
                               mr_tensor **out)
 {
     const plain *p = &j->p;
     int64_t rows_of_filter = p->win_h * p->win_w * p->in_c;
     int64_t size = rows_of_filter * round_up(p->out_c, j->tiles->cols);
-    if (kept && (*out = mr_packed_get(kept->packed, kept->filter, turned)))
+    if (kept && (*out = mr_packed_get(kept->packed, kept->filter, form)))
         return NULL;
     MR_TRY(mr_run_temp(r, MR_FLOAT, 1, &size, out));
-    if (turned)
+    if (form == TURNED)
         pack_turned(j, filter, (*out)->data);
+    else if (form == BY_COLUMNS)
+        j->tiles->pack_cols(filter, rows_of_filter, rows_of_filter, p->out_c, (*out)->data);
     else
         j->tiles->pack_rows(filter, p->out_c, rows_of_filter, p->out_c, (*out)->data);
     if (kept)
-        mr_packed_keep(kept->packed, kept->filter, turned, *out);
+        mr_packed_keep(kept->packed, kept->filter, form, *out);
     return NULL;
 }
 
-static mr_status *over_images(mr_run *r, job *j, const float *filter, bool turned, const mr_conv_kept *kept)
+static mr_status *over_images(mr_run *r, job *j, const float *filter, filter_form form, const mr_conv_kept *kept)
 {
     const plain *p = &j->p;
     mr_tensor *packed;
-    MR_TRY(pack_filter(r, j, filter, turned, kept, &packed));
+    MR_TRY(pack_filter(r, j, filter, form, kept, &packed));
     j->filter = packed->data;
     j->p = without_rows(j->p);
     choose_pieces(j);
@@ -508,10 +512,10 @@ mr_status *mr_conv_direct(mr_run *r, mr_conv_pass pass, const mr_conv *c, const 
     j.p = pass == MR_CONV_INPUT ? backward_of(c) : forward_of(c);
     if (pass == MR_CONV_FORWARD) {
         j.in = a;
-        MR_TRY(over_images(r, &j, b, false, kept));
+        MR_TRY(over_images(r, &j, b, AS_STORED, kept));
     } else if (pass == MR_CONV_INPUT) {
         j.in = b;
-        MR_TRY(over_images(r, &j, a, true, kept));
+        MR_TRY(over_images(r, &j, a, TURNED, kept));
     } else {
         j.in = a;
         j.grad = b;
@@ -520,4 +524,22 @@ mr_status *mr_conv_direct(mr_run *r, mr_conv_pass pass, const mr_conv *c, const 
     if (j.out_of_room)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a convolution");
     return NULL;
+}
+
+/* A few rows are computed faster from b as it is stored. */
+bool mr_matmul_direct_serves(const mr_matmul_direct_of *m, bool kept)
+{
+    return m->m > (kept ? FEW_ROWS : 3 * FEW_ROWS) && m->k > 0 && m->n > 1;
+}
+
+mr_status *mr_matmul_direct(mr_run *r, const mr_matmul_direct_of *m, float *out, const mr_conv_kept *kept,
+                            const mr_conv_end *end)
+{
+    mr_conv_end own = end ? *end : (mr_conv_end){.alpha = 0};
+    own.tile.c = out;
+    job j = {.tiles = mr_tiles_here(), .alloc = mr_run_allocator(r), .in = m->a, .out = out, .end = end ? &own : NULL};
+    j.p = (plain){.batch = m->m, .in_h = 1, .in_w = 1, .in_c = m->k, .out_h = 1, .out_w = 1, .out_c = m->n,
+                  .win_h = 1, .win_w = 1, .step_y = 1, .step_x = 1, .holes_y = 1, .wide = 1, .as_it_is = true,
+                  .last = 1};
+    return over_images(r, &j, m->b, m->tb ? BY_COLUMNS : AS_STORED, kept);
 }

@@ -1,7 +1,7 @@
 /* ops/nn/fused.c -- ops that TensorFlow's optimizer, or old programs, fuse from several: padding
  * before a convolution; bias, normalization and activation after one; chains of element-wise ops. */
 #include "base/memory.h"
-#include "ops/nn/inside.h"
+#include "ops/nn/fused_fast.h"
 #include "ops/nn/layout.h"
 
 /* ---- padding, convolution ---- */
@@ -110,7 +110,8 @@ static bool is_channels_first(mr_scope *s, const mr_node *n)
     return l == MR_CHANNELS_FIRST;
 }
 
-/* Applies the ops that the attr fused_ops lists to x; their arguments start at input 2. */
+/* Applies the ops that the attr fused_ops lists to x; their arguments start at input 2: the vectors of the first op, then
+ * the addend if the second is Add. */
 static mr_out emit_fused_ops(mr_scope *s, const mr_node *n, const mr_out *in, mr_out x, int rank)
 {
     const mr_attr *ops = NULL;
@@ -119,17 +120,19 @@ static mr_out emit_fused_ops(mr_scope *s, const mr_node *n, const mr_out *in, mr
     mr_scope_fail(s, mr_node_get_list(n, "fused_ops", MR_ATTR_STRING, &ops));
     if (!mr_scope_ok(s))
         return MR_NO_OUT;
-    if (ops->n == 0 || ops->n > 2)
+    bool add = ops->n > 1 && mr_sv_is(ops->ss[1], "Add");
+    if (ops->n == 0 || ops->n > 2 + add)
         mr_scope_fail(s, ops->n == 0 ? mr_invalid("Fused %s must have at least one fused op.",
                                                   n->def->name + 1)
                                      : mr_error(MR_UNIMPLEMENTED, "Fusion of %d ops is not "
                                                 "implemented", ops->n));
     bool bias = ops->n > 0 && mr_sv_is(ops->ss[0], "BiasAdd");
     bool norm = ops->n > 0 && mr_sv_is(ops->ss[0], "FusedBatchNorm");
-    if ((bias && n_args != 1) || (norm && n_args != 4))
-        mr_scope_fail(s, mr_invalid("Fused %s with %s must have %d extra arguments, got %d",
+    int vectors = bias ? 1 : 4;
+    if ((bias || norm) && n_args != vectors + add)
+        mr_scope_fail(s, mr_invalid("Fused %s with %s%s must have %d extra arguments, got %d",
                                     n->def->name + 1, bias ? "BiasAdd" : "FusedBatchNorm",
-                                    bias ? 1 : 4, n_args));
+                                    add ? " and Add" : "", vectors + add, n_args));
     if (!bias && !norm && ops->n > 0)
         mr_scope_fail(s, mr_error(MR_UNIMPLEMENTED, "Fusion is not implemented: [%.*s]",
                                   (int)ops->ss[0].n, ops->ss[0].p));
@@ -140,7 +143,9 @@ static mr_out emit_fused_ops(mr_scope *s, const mr_node *n, const mr_out *in, mr
                          x, in[2]);
     else
         x = emit_normalization(s, n, x, in + 2, first, rank);
-    return ops->n == 2 && mr_scope_ok(s) ? emit_activation(s, n, ops->ss[1], x) : x;
+    if (add && mr_scope_ok(s))
+        x = mr_emit(s, "AddV2", x, in[2 + vectors]);
+    return ops->n == 2 + add && mr_scope_ok(s) ? emit_activation(s, n, ops->ss[1 + add], x) : x;
 }
 
 static void fused_conv2d(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
@@ -159,7 +164,7 @@ static void fused_conv3d(mr_scope *s, const mr_node *n, const mr_out *in, mr_out
 
 static void fused_depthwise(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
 {
-    const char *attrs = "strides padding data_format dilations";
+    const char *attrs = "strides padding explicit_paddings data_format dilations";
     out[0] = emit_fused_ops(s, n, in, mr_inside_emit(s, n, "DepthwiseConv2dNative", attrs, in, 2), 4);
 }
 
@@ -168,10 +173,19 @@ static void fused_matmul(mr_scope *s, const mr_node *n, const mr_out *in, mr_out
     out[0] = emit_fused_ops(s, n, in, mr_inside_emit(s, n, "MatMul", "transpose_a transpose_b", in, 2), 2);
 }
 
-MR_INSIDE(fused_conv2d, fused_conv2d)
 MR_INSIDE(fused_conv3d, fused_conv3d)
-MR_INSIDE(fused_depthwise, fused_depthwise)
-MR_INSIDE(fused_matmul, fused_matmul)
+
+/* As MR_INSIDE and MR_INSIDE_OP, with the fast kernels for floats. */
+#define FAST(name, init_state)                                                                   \
+    static mr_status *name##_init(mr_make *m, void *s) { return init_state(m, s, name); }        \
+    static mr_status *name##_shape(mr_infer *c) { return mr_inside_infer(c, name); }
+#define FAST_OP(name)                                                                            \
+    .shape = name##_shape, .state_bytes = sizeof(mr_fused_state), .init = name##_init,           \
+    .deinit = mr_fused_deinit
+
+FAST(fused_conv2d, mr_fused_conv_init)
+FAST(fused_depthwise, mr_fused_conv_init)
+FAST(fused_matmul, mr_fused_matmul_init)
 
 #define WIDE(M, ...) MR_FLOATS32(M, __VA_ARGS__)
 #define TWO(M, ...) MR_TYPE_BFLOAT16(M, __VA_ARGS__) MR_TYPE_FLOAT(M, __VA_ARGS__)
@@ -185,8 +199,8 @@ MR_OP(_FusedConv2D,
                 "'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; data_format: {'NHWC', "
                 "'NCHW'} = 'NHWC'; dilations: list(int) = [1, 1, 1, 1]; "
                 "use_cudnn_on_gpu: bool = true; " FUSED,
-    MR_INSIDE_OP(fused_conv2d),
-    .kernels  = MR_KERNELS(MR_CPU_ONE(mr_inside_run, WIDE)),
+    FAST_OP(fused_conv2d),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(mr_fused_conv2d_run, WIDE)),
     .examples = MR_EXAMPLES(
         ONE "fused_ops=[\"BiasAdd\"]: [[[[1], [2]]]], [[[[3, -1]]]], ([10, 1]) -> "
         "[[[[13, 0], [16, -1]]]]",
@@ -201,6 +215,19 @@ MR_OP(_FusedConv2D,
         "([2], [1], [4], [4]) -> [[[[0], [3]]]]",
         ONE "fused_ops=[\"FusedBatchNorm\"] epsilon=0 data_format=\"NCHW\": [[[[1, 2]]]], "
         "[[[[3, 1]]]], ([2, 2], [1, 0], [4, 1], [4, 1]) -> [[[[0, 3]], [[0, 2]]]]",
+        ONE "fused_ops=[\"BiasAdd\", \"Add\", \"Relu\"]: [[[[1], [2]]]], [[[[3, -1]]]], ([-5, 1], [[[[1, 2], [3, "
+        "-1]]]]) -> [[[[0, 2], [4, 0]]]]",
+        ONE "fused_ops=[\"BiasAdd\", \"Add\"]: [[[[1], [2]]]], [[[[3, -1]]]], ([0, 0], [10, 20]) -> [[[[13, 19], [16, "
+        "18]]]]",
+        "T=float strides=[1, 1, 1, 1] padding=\"SAME\" fused_ops=[\"BiasAdd\", \"Relu6\"]: [[[[nan], [2], [3], [-inf]]]], "
+        "fill(1, 1,1,1,40), (fill(-1, 40)) -> [[[[nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, "
+        "nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, nan, "
+        "nan, nan, nan, nan], [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "
+        "1, 1, 1, 1, 1, 1, 1, 1, 1, 1], [2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, "
+        "2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, "
+        "0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]]]",
+        ONE "fused_ops=[\"BiasAdd\", \"Relu\"]: shape(0,1,1,2), fill(1, 1,1,2,20), (fill(1, 20)) -> shape(0,1,1,20)",
+        ONE "fused_ops=[\"BiasAdd\"]: [[[[1]]]], [[[[3]]]], ([1, 2]) -> !INVALID_ARGUMENT",
         ONE "fused_ops=[]: [[[[1]]]], [[[[3]]]], ([1]) -> !INVALID_ARGUMENT",
         ONE "fused_ops=[\"BiasAdd\"]: [[[[1]]]], [[[[3]]]], ([1], [2]) -> !INVALID_ARGUMENT",
         ONE "fused_ops=[\"Cos\"]: [[[[1]]]], [[[[3]]]], ([1]) -> !UNIMPLEMENTED Fusion is not",
@@ -226,13 +253,17 @@ MR_OP(_FusedDepthwiseConv2dNative,
     .doc      = "DepthwiseConv2dNative, then the ops that fused_ops lists",
     .sig      = "input: T, filter: T, args: num_args * T -> output: T",
     .attrs    = "T: {half, bfloat16, float, double}; num_args: int >= 0; strides: list(int); "
-                "padding: {'SAME', 'VALID'}; data_format: {'NHWC', 'NCHW'} = 'NHWC'; "
-                "dilations: list(int) = [1, 1, 1, 1]; " FUSED,
-    MR_INSIDE_OP(fused_depthwise),
-    .kernels  = MR_KERNELS(MR_CPU_ONE(mr_inside_run, MR_FLOATS)),
+                "padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; "
+                "data_format: {'NHWC', 'NCHW'} = 'NHWC'; dilations: list(int) = [1, 1, 1, 1]; " FUSED,
+    FAST_OP(fused_depthwise),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(mr_fused_depthwise_run, MR_FLOATS)),
     .examples = MR_EXAMPLES(
         ONE "fused_ops=[\"BiasAdd\", \"Relu\"]: [[[[1, 2], [3, 4]]]], [[[[3], [-1]]]], ([-5, 3]) "
         "-> [[[[0, 1], [4, 0]]]]",
+        ONE "fused_ops=[\"BiasAdd\", \"Add\", \"Relu6\"]: [[[[1, 2], [3, 4]]]], [[[[3], [-1]]]], ([-5, 3], [[[[1, 2], "
+        "[3, 4]]]]) -> [[[[0, 3], [6, 3]]]]",
+        "strides=[1, 1, 1, 1] padding=\"EXPLICIT\" explicit_paddings=[0, 0, 0, 0, 1, 0, 0, 0] fused_ops=[\"BiasAdd\"]: "
+        "[[[[1], [2]]]], [[[[3]], [[10]]]], ([1]) -> [[[[11], [24]]]]",
         ONE "fused_ops=[\"Relu\"]: [[[[1, 2]]]], [[[[3], [-1]]]], ([-5, 3]) -> !UNIMPLEMENTED"));
 
 MR_OP(_FusedMatMul,
@@ -240,15 +271,30 @@ MR_OP(_FusedMatMul,
     .sig      = "a: T, b: T, args: num_args * T -> product: T",
     .attrs    = "transpose_a: bool = false; transpose_b: bool = false; T: {bfloat16, float}; "
                 "num_args: int >= 0; " FUSED,
-    MR_INSIDE_OP(fused_matmul),
-    .kernels  = MR_KERNELS(MR_CPU_ONE(mr_inside_run, TWO)),
+    FAST_OP(fused_matmul),
+    .kernels  = MR_KERNELS(MR_CPU_ONE(mr_fused_matmul_run, TWO)),
     .examples = MR_EXAMPLES(
         "fused_ops=[\"BiasAdd\", \"Relu\"]: [[1, 2], [3, 4]], [[1, 0], [0, -1]], ([1, 3]) -> "
         "[[2, 1], [4, 0]]",
         "fused_ops=[\"BiasAdd\"] transpose_b=true: [[1, 2]], [[1, 1], [0, -1]], ([1, 3]) -> [[4, "
         "1]]",
         "fused_ops=[\"BiasAdd\", \"Tanh\"]: [[0]], [[1]], ([0]) -> [[0]]",
-        "fused_ops=[\"BiasAdd\", \"Add\"]: [[0]], [[1]], ([0]) -> !UNIMPLEMENTED Fusion is not"));
+        "fused_ops=[\"BiasAdd\", \"Elu\"]: [[1, 2], [3, 4], [5, 6], [0, 0]], [[1, 0], [0, -1]], ([1, 0]) -> "
+        "[[2, -0.8646647], [4, -0.9816844], [6, -0.9975212], [1, 0]]",
+        "fused_ops=[\"BiasAdd\", \"Add\", \"Relu\"]: [[1, 2], [3, 4]], [[1, 0], [0, -1]], ([1, 3], [[-3, 0], [0, 2]]) -> "
+        "[[0, 1], [4, 1]]",
+        "fused_ops=[\"BiasAdd\", \"Add\"]: [[1, 2], [3, 4]], [[1, 0], [0, -1]], ([1, 3], [10, 20]) -> "
+        "[[12, 21], [14, 19]]",
+        "T=float fused_ops=[\"BiasAdd\", \"Relu\"]: fill(0.5, 5,300), fill(2, 300,40), (fill(1, 40)) -> fill(301, 5,40)",
+        "T=float fused_ops=[\"BiasAdd\", \"Relu6\"] transpose_b=true: fill(0.5, 17,300), fill(2, 33,300), (fill(1, 33)) -> "
+        "fill(6, 17,33)",
+        "T=float fused_ops=[\"BiasAdd\", \"Sigmoid\"] transpose_a=true: [[0]], [[1]], ([0]) -> [[0.5]]",
+        "fused_ops=[\"BiasAdd\", \"Relu\"]: shape(2,0), shape(0,2), ([1, -3]) -> [[1, 0], [1, 0]]",
+        "T=float fused_ops=[\"BiasAdd\", \"Relu\"]: [[nan, 1], [inf, 0]], [[1], [-1]], ([1]) -> [[nan], [inf]]",
+        "fused_ops=[\"BiasAdd\"]: [[1, 2]], [[1], [0]], ([1, 3]) -> !INVALID_ARGUMENT",
+        "fused_ops=[\"BiasAdd\"]: [[1, 2]], [[1]], ([1]) -> !INVALID_ARGUMENT",
+        "fused_ops=[\"BiasAdd\", \"Add\"]: [[0]], [[1]], ([0]) -> !INVALID_ARGUMENT extra arguments",
+        "fused_ops=[\"BiasAdd\", \"Cos\"]: [[0]], [[1]], ([0]) -> !UNIMPLEMENTED Fusion is not"));
 
 /* ---- batch normalization ---- */
 
