@@ -24,5 +24,8 @@ mr_node *mr_fuse_sole_consumer(const mr_node *n)
 
 mr_status *mr_fuse(mr_graph *g, const mr_prepare_options *o)
 {
-    return o->no_fuse ? NULL : mr_fuse_elementwise(g, o);
+    if (o->no_fuse)
+        return NULL;
+    MR_TRY(mr_fuse_conv(g, o));
+    return mr_fuse_elementwise(g, o);
 }

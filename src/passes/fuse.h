@@ -25,6 +25,8 @@ static inline bool mr_fuse_same_device(const mr_node *a, const mr_node *b)
 mr_node *mr_fuse_sole_consumer(const mr_node *n);
 
 /* ---- the passes ---- */
+/* Convolutions and products of matrices take over what follows them (passes/fuse_conv.c). */
+mr_status *mr_fuse_conv(mr_graph *g, const mr_prepare_options *o);
 /* Chains of nodes that treat each element alike (passes/fuse_elementwise.c). */
 mr_status *mr_fuse_elementwise(mr_graph *g, const mr_prepare_options *o);
 

@@ -138,7 +138,9 @@ static mr_out emit_fused_ops(mr_scope *s, const mr_node *n, const mr_out *in, mr
                                   (int)ops->ss[0].n, ops->ss[0].p));
     if (!mr_scope_ok(s))
         return MR_NO_OUT;
-    if (bias)
+    if (bias && mr_node_attr(n, "_bias_broadcasts")) /* passes/fuse_conv.c: it was an addition */
+        x = mr_emit(s, "AddV2", x, in[2]);
+    else if (bias)
         x = mr_emit_with(s, "BiasAdd", MR_ATTRS({"data_format", mr_a_str(first ? "NCHW" : "NHWC")}),
                          x, in[2]);
     else
