@@ -72,13 +72,15 @@ static mr_out conv(net *n, mr_out x, int64_t channels)
     return conv_with(n, x, constant(n, 4, (const int64_t[]){3, 3, 4, channels}, -0.5f), "SAME");
 }
 
-static mr_out depthwise(net *n, mr_out x)
+static mr_out depthwise_with(net *n, mr_out x, const char *padding)
 {
     static const int64_t ones[4] = {1, 1, 1, 1}, dims[4] = {3, 3, 4, 1};
     return mr_emit_with(&n->s, "DepthwiseConv2dNative",
-                        MR_ATTRS({"strides", mr_a_ints(4, ones)}, {"padding", mr_a_str("SAME")}), x,
+                        MR_ATTRS({"strides", mr_a_ints(4, ones)}, {"padding", mr_a_str(padding)}), x,
                         constant(n, 4, dims, -0.5f));
 }
+
+static mr_out depthwise(net *n, mr_out x) { return depthwise_with(n, x, "SAME"); }
 
 static mr_out bias(net *n, mr_out x, int64_t channels) { return mr_emit(&n->s, "BiasAdd", x, vector(n, channels, -0.5f)); }
 
@@ -233,6 +235,20 @@ MR_TEST(fuse_conv_takes_a_zero_pad)
     filter = constant(&n, 4, (const int64_t[]){3, 3, 4, 17}, -0.5f);
     pads = paddings(&n, 0);
     check_net(&n, conv_with(&n, mr_emit(&n.s, "PadV2", n.x, pads, mr_const_f32(&n.s, 0)), filter, "VALID"), "Conv2D");
+}
+
+MR_TEST(fuse_conv_takes_a_zero_pad_before_a_depthwise_convolution)
+{
+    net n;
+    begin(&n, 4);
+    mr_out y = norm(&n, depthwise_with(&n, mr_emit(&n.s, "Pad", n.x, paddings(&n, 0)), "VALID"), 4);
+    check_net(&n, mr_emit(&n.s, "Relu6", y), "_FusedDepthwiseConv2dNative");
+    begin(&n, 4); /* by the graph that defines the op: the addend broadcasts */
+    y = norm(&n, depthwise_with(&n, mr_emit(&n.s, "Pad", n.x, paddings(&n, 0)), "VALID"), 4);
+    y = mr_emit(&n.s, "AddV2", y, mr_emit(&n.s, "Reshape", mr_emit(&n.s, "Max", n.x, mr_const_vec_i32(&n.s, 4, (const int32_t[]){0, 1, 2, 3})),
+                                          mr_const_vec_i32(&n.s, 4, (const int32_t[]){1, 1, 1, 1})));
+    check_values(&n, &y, 1);
+    end(&n);
 }
 
 MR_TEST(fuse_conv_leaves_a_pad_that_it_cannot_express)

@@ -93,6 +93,11 @@ const char *mr_graph_unique_prefix(mr_graph *g, const char *base);
  * node's copy, NULL where it was not kept. */
 mr_status *mr_graph_copy(const mr_graph *g, const bool *keep, mr_graph **out, mr_node ***map);
 
+/* Attrs of ours that passes give to fused nodes: a bias that broadcasts as an addition does; explicit paddings of a
+ * depthwise convolution. */
+#define MR_FUSED_BROADCASTS "_bias_broadcasts"
+#define MR_FUSED_PADDINGS "_explicit_paddings"
+
 /* ---- looking at a node ---- */
 const mr_attr *mr_node_attr(const mr_node *n, const char *name); /* NULL when absent */
 /* INVALID_ARGUMENT / NOT_FOUND naming node and attr when absent or of another kind. */

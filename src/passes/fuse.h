@@ -13,6 +13,9 @@
 
 #include "passes/passes.h"
 
+/* A list of "name:Op" of the nodes that a fused node replaces, for traces. */
+#define MR_FUSED_MEMBERS "_members"
+
 /* True if the node is placed on a CPU that computes itself: kernels read and write host memory there, and no device
  * type stands between the executor and the kernel. */
 bool mr_fuse_on_cpu(const mr_prepare_options *o, const mr_node *n);

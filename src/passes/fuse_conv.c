@@ -355,11 +355,18 @@ static void take_activation(chain *c)
 
 /* ---- the new node ---- */
 
+/* TensorFlow's fused depthwise convolution knows no explicit paddings; they are an attr of ours. */
 static void copy_attrs(mr_node_builder *b, const mr_node *from)
 {
-    static const char *const names[] = {"strides",     "padding",     "explicit_paddings", "data_format",
-                                        "dilations",   "transpose_a", "transpose_b"};
-    for (int i = 0; i < MR_COUNT(names); i++) {
+    static const char *const names[] = {"strides",   "data_format", "dilations",         "transpose_a",
+                                        "transpose_b", "padding",   "explicit_paddings"};
+    const mr_attr *paddings = mr_node_attr(from, "explicit_paddings");
+    bool depthwise = mr_node_is(from, "DepthwiseConv2dNative"), own = depthwise && paddings && paddings->n > 0;
+    if (own) {
+        mr_nb_attr(b, "padding", mr_a_str("VALID"));
+        mr_nb_attr(b, MR_FUSED_PADDINGS, *paddings);
+    }
+    for (int i = 0; i < MR_COUNT(names) - (own ? 2 : depthwise ? 1 : 0); i++) {
         const mr_attr *a = mr_node_attr(from, names[i]);
         if (a)
             mr_nb_attr(b, names[i], *a);
@@ -373,13 +380,23 @@ static const char *fused_name(const mr_node *anchor)
                                                          : "_FusedMatMul";
 }
 
-/* Adds the fused node under the name of the last one, whose place it takes. */
+/* Lists the nodes of the chain, for traces. */
+static void add_members(mr_node_builder *b, const chain *c)
+{
+    mr_sv members[MOST_NODES];
+    char *texts[MOST_NODES];
+    for (int i = 0; i < c->n; i++)
+        members[i] = mr_sv_of(texts[i] = mr_printf("%s:%s", c->nodes[i]->name, c->nodes[i]->def->name));
+    mr_nb_attr(b, MR_FUSED_MEMBERS, mr_a_strs(c->n, members));
+    for (int i = 0; i < c->n; i++)
+        mr_free(texts[i]);
+}
+
+/* Adds the fused node. */
 static mr_status *add_fused(chain *c, mr_out filter, mr_node **out)
 {
-    mr_node *a = anchor_of(c), *last = last_of(c);
-    char *name = mr_printf("%s/fused", last->name);
-    mr_node_builder *b = mr_node_begin(c->g, fused_name(a), mr_graph_unique_name(c->g, name));
-    mr_free(name);
+    mr_node *a = anchor_of(c);
+    mr_node_builder *b = mr_node_begin(c->g, fused_name(a), mr_graph_unique_name(c->g, a->name));
     mr_nb_internal(b);
     mr_nb_device(b, a->device);
     mr_nb_input(b, a->in[0]);
@@ -389,8 +406,9 @@ static mr_status *add_fused(chain *c, mr_out filter, mr_node **out)
     mr_nb_attr(b, "fused_ops", mr_a_strs(c->n_ops, c->ops));
     mr_nb_attr(b, "epsilon", mr_a_float(c->epsilon));
     mr_nb_attr(b, "leakyrelu_alpha", mr_a_float(c->alpha));
+    add_members(b, c);
     if (c->broadcasts)
-        mr_nb_attr(b, "_bias_broadcasts", mr_a_bool(true));
+        mr_nb_attr(b, MR_FUSED_BROADCASTS, mr_a_bool(true));
     MR_TRY(mr_node_finish(b, out));
     (*out)->placed = a->placed;
     (*out)->mark = a->mark;
@@ -430,13 +448,16 @@ static void remove_chain(chain *c)
     }
 }
 
+/* The fused node takes the name of the anchor, which does most of the work. */
 static mr_status *replace_chain(chain *c, mr_out filter)
 {
     mr_node *fused;
+    const char *name = anchor_of(c)->name;
     MR_TRY(add_fused(c, filter, &fused));
     MR_TRY(mr_graph_replace_uses((mr_out){last_of(c), 0}, (mr_out){fused, 0}));
     move_controls(last_of(c), fused);
     remove_chain(c);
+    mr_node_rename(fused, name);
     return NULL;
 }
 

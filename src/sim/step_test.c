@@ -43,11 +43,14 @@ static double flops(const mr_sim_step *s, const char *op, int *n)
 {
     double sum = 0;
     *n = 0;
-    for (int v = 0; v < s->n_nodes; v++)
-        if (strncmp(s->nodes[v]->def->name, op, strlen(op)) == 0) {
+    for (int v = 0; v < s->n_nodes; v++) {
+        const char *name = s->nodes[v]->def->name;
+        bool fused = strncmp(name, "_Fused", 6) == 0 && strncmp(name + 6, op, strlen(op)) == 0;
+        if (fused || strncmp(name, op, strlen(op)) == 0) {
             sum += mr_effort_of(s->nodes[v], MR_USUAL_DIM).flops;
             ++*n;
         }
+    }
     return sum;
 }
 

@@ -1,6 +1,6 @@
 /* ops/linalg/tiles.c -- the inner loops of products of floats, for each kind of CPU.
  *
- * Their source is in tiles_pack.h, tiles_thin.h, tiles_edge.h and tiles_sum.h, written with the compiler's vectors.
+ * Their source is in tiles_pack.h, tiles_thin.h, tiles_edge.h, tiles_depth.h and tiles_sum.h, written with the compiler's vectors.
  * There are tiles of every height up to the highest one, so that nothing is computed beyond the last row. */
 #include "ops/linalg/tiles.h"
 
@@ -35,6 +35,7 @@
 #include "ops/linalg/tiles_pack.h"
 #include "ops/linalg/tiles_thin.h"
 #include "ops/linalg/tiles_edge.h"
+#include "ops/linalg/tiles_depth.h"
 #define HIGH(name) avx512_1_##name
 #define N_ROWS 1
 #define ROWS ROWS_1
@@ -110,6 +111,8 @@ static const mr_tiles avx512 = {
     avx512_thin_cols,
     avx512_edge,
     avx512_finish_rows,
+    avx512_depth_row,
+    avx512_depth_edge,
 };
 
 #define FN(name) avx2_##name
@@ -120,6 +123,7 @@ static const mr_tiles avx512 = {
 #include "ops/linalg/tiles_pack.h"
 #include "ops/linalg/tiles_thin.h"
 #include "ops/linalg/tiles_edge.h"
+#include "ops/linalg/tiles_depth.h"
 #define HIGH(name) avx2_1_##name
 #define N_ROWS 1
 #define ROWS ROWS_1
@@ -161,6 +165,8 @@ static const mr_tiles avx2 = {
     avx2_thin_cols,
     avx2_edge,
     avx2_finish_rows,
+    avx2_depth_row,
+    avx2_depth_edge,
 };
 #endif
 
@@ -175,6 +181,7 @@ typedef int32_t plain_mask __attribute__((vector_size(16)));
 #include "ops/linalg/tiles_pack.h"
 #include "ops/linalg/tiles_thin.h"
 #include "ops/linalg/tiles_edge.h"
+#include "ops/linalg/tiles_depth.h"
 #define HIGH(name) plain_1_##name
 #define N_ROWS 1
 #define ROWS ROWS_1
@@ -208,6 +215,8 @@ static const mr_tiles plain = {
     plain_thin_cols,
     plain_edge,
     plain_finish_rows,
+    plain_depth_row,
+    plain_depth_edge,
 };
 
 /* The available kinds, best first; `runs` is true if this CPU supports it. */

@@ -49,6 +49,18 @@ typedef struct mr_tile_height {
     void (*strip_cols)(const float *a, int64_t lda, int64_t kc, int64_t mc, float *to);
 } mr_tile_height;
 
+/* A row of the out image of a depthwise convolution: each channel is summed over `rows` x `cols` pixels of the image,
+ * `jump` and `tap` floats apart, times the filter [rows, cols, channels]. */
+typedef struct mr_depth_row {
+    const float *in; /* the window of pixel 0; that of the next pixel is `step` floats later */
+    const float *filter;
+    int64_t step, jump, tap;
+    int64_t rows, cols, channels;
+    int64_t first, last; /* windows of pixels [first, last) are inside the image */
+    float *out;
+    const mr_tile_end *end; /* or NULL */
+} mr_depth_row;
+
 enum {
     MR_TILE_SPARE = 8,
     MR_TILE_MOST = 14, /* rows of the highest tile of any kind */
@@ -70,6 +82,9 @@ typedef struct mr_tiles {
     /* mr_tile_run for a tile that extends over the edge of C, and mr_tile_finish */
     void (*edge)(const mr_tile_height *h, bool by_cols, const mr_tile *t, int64_t cols);
     void (*finish_rows)(const mr_tile_end *end, float *c, int64_t rows, int64_t cols);
+    /* Computes pixels [first, last); one pixel, with columns [from, end) of the window only. */
+    void (*depth_row)(const mr_depth_row *r);
+    void (*depth_edge)(const mr_depth_row *r, int64_t x, int64_t from, int64_t end);
 } mr_tiles;
 
 /* The loops for this CPU. */

@@ -7,6 +7,7 @@
 #include "ops/nn/conv_direct.h"
 #include "ops/nn/conv_float.h"
 #include "ops/nn/conv_repeat.h"
+#include "ops/nn/depthwise_direct.h"
 #include "ops/nn/wide.h"
 
 #define FINISH_NS 0.2 /* per element */
@@ -154,6 +155,10 @@ static mr_status *compute_pass(mr_run *r, mr_conv_state *s, mr_conv_pass pass, c
     const mr_conv_kept kept = {&s->packed, constant_filter(r, pass)};
     if (type == MR_FLOAT && mr_conv_direct_serves(pass, c))
         return mr_conv_direct(r, pass, c, a, b, out, kept.filter ? &kept : NULL, NULL);
+    if (type == MR_FLOAT && pass == MR_CONV_FORWARD && mr_depthwise_direct_serves(c)) {
+        mr_depthwise_direct(r, c, a, b, out, NULL);
+        return NULL;
+    }
     if (type == MR_FLOAT && for_dnnl(pass, c)) {
         mr_status *st = mr_conv_float(r, s->kept, pass, c, a, b, out,
                                       constant_filter(r, pass));
@@ -254,6 +259,8 @@ mr_status *mr_conv_run_end(mr_run *r, mr_conv_state *s, const mr_conv *c, const 
         mr_tensor_zero(y);
     else if (mr_conv_direct_serves(MR_CONV_FORWARD, c))
         return mr_conv_direct(r, MR_CONV_FORWARD, c, a->data, b->data, y->data, kept.filter ? &kept : NULL, end);
+    else if (mr_depthwise_direct_serves(c))
+        return mr_depthwise_direct(r, c, a->data, b->data, y->data, end), NULL;
     else
         MR_TRY(run_last(r, s, MR_CONV_FORWARD, c, a, b, y->data));
     mr_conv_finish(r, end, y->data, y->n / c->out_channels, c->out_channels);

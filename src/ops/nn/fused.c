@@ -138,7 +138,7 @@ static mr_out emit_fused_ops(mr_scope *s, const mr_node *n, const mr_out *in, mr
                                   (int)ops->ss[0].n, ops->ss[0].p));
     if (!mr_scope_ok(s))
         return MR_NO_OUT;
-    if (bias && mr_node_attr(n, "_bias_broadcasts")) /* passes/fuse_conv.c: it was an addition */
+    if (bias && mr_node_attr(n, MR_FUSED_BROADCASTS)) /* passes/fuse_conv.c: it was an addition */
         x = mr_emit(s, "AddV2", x, in[2]);
     else if (bias)
         x = mr_emit_with(s, "BiasAdd", MR_ATTRS({"data_format", mr_a_str(first ? "NCHW" : "NHWC")}),
@@ -166,8 +166,14 @@ static void fused_conv3d(mr_scope *s, const mr_node *n, const mr_out *in, mr_out
 
 static void fused_depthwise(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
 {
-    const char *attrs = "strides padding explicit_paddings data_format dilations";
-    out[0] = emit_fused_ops(s, n, in, mr_inside_emit(s, n, "DepthwiseConv2dNative", attrs, in, 2), 4);
+    const mr_attr *paddings = mr_node_attr(n, MR_FUSED_PADDINGS);
+    mr_out y = mr_inside_emit(s, n, "DepthwiseConv2dNative", "strides padding data_format dilations", in, 2);
+    if (paddings && mr_scope_ok(s)) {
+        mr_node_set_attr(y.node, "padding", mr_a_str("EXPLICIT"));
+        mr_node_set_attr(y.node, "explicit_paddings", *paddings);
+        mr_scope_fail(s, mr_node_infer(y.node));
+    }
+    out[0] = emit_fused_ops(s, n, in, y, 4);
 }
 
 static void fused_matmul(mr_scope *s, const mr_node *n, const mr_out *in, mr_out *out)
@@ -255,8 +261,8 @@ MR_OP(_FusedDepthwiseConv2dNative,
     .doc      = "DepthwiseConv2dNative, then the ops that fused_ops lists",
     .sig      = "input: T, filter: T, args: num_args * T -> output: T",
     .attrs    = "T: {half, bfloat16, float, double}; num_args: int >= 0; strides: list(int); "
-                "padding: {'SAME', 'VALID', 'EXPLICIT'}; explicit_paddings: list(int) = []; "
-                "data_format: {'NHWC', 'NCHW'} = 'NHWC'; dilations: list(int) = [1, 1, 1, 1]; " FUSED,
+                "padding: {'SAME', 'VALID'}; data_format: {'NHWC', 'NCHW'} = 'NHWC'; "
+                "dilations: list(int) = [1, 1, 1, 1]; " FUSED,
     FAST_OP(fused_depthwise),
     .kernels  = MR_KERNELS(MR_CPU_ONE(mr_fused_depthwise_run, MR_FLOATS)),
     .examples = MR_EXAMPLES(
@@ -264,8 +270,6 @@ MR_OP(_FusedDepthwiseConv2dNative,
         "-> [[[[0, 1], [4, 0]]]]",
         ONE "fused_ops=[\"BiasAdd\", \"Add\", \"Relu6\"]: [[[[1, 2], [3, 4]]]], [[[[3], [-1]]]], ([-5, 3], [[[[1, 2], "
         "[3, 4]]]]) -> [[[[0, 3], [6, 3]]]]",
-        "strides=[1, 1, 1, 1] padding=\"EXPLICIT\" explicit_paddings=[0, 0, 0, 0, 1, 0, 0, 0] fused_ops=[\"BiasAdd\"]: "
-        "[[[[1], [2]]]], [[[[3]], [[10]]]], ([1]) -> [[[[11], [24]]]]",
         ONE "fused_ops=[\"Relu\"]: [[[[1, 2]]]], [[[[3], [-1]]]], ([-5, 3]) -> !UNIMPLEMENTED"));
 
 MR_OP(_FusedMatMul,

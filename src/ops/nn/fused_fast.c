@@ -92,7 +92,16 @@ static mr_status *init_fused(mr_make *m, mr_fused_state *s, mr_inside_fn *fn)
 mr_status *mr_fused_conv_init(mr_make *m, void *state, mr_inside_fn *fn)
 {
     mr_fused_state *s = state;
+    mr_window *w = &s->conv.window;
     MR_TRY(mr_conv2d_init(m, &s->conv));
+    const mr_attr *paddings = mr_node_attr(m->node, MR_FUSED_PADDINGS);
+    if (paddings && (!paddings->is_list || paddings->kind != MR_ATTR_INT || paddings->n != 8))
+        return mr_invalid(MR_FUSED_PADDINGS " must be a list of 8 integers");
+    for (int i = 0; paddings && i < 2; i++) {
+        w->padding = MR_PAD_EXPLICIT;
+        w->before[i] = paddings->is[2 + 2 * i];
+        w->after[i] = paddings->is[3 + 2 * i];
+    }
     return init_fused(m, s, fn);
 }
 

@@ -1,0 +1,139 @@
+/* ops/linalg/tiles_depth.h -- depthwise convolutions, row by row; included once for each kind of CPU.
+ *
+ * The including file defines FN(name), TARGET, LANES (floats of a vector), VMIN and VMAX, and includes tiles_pack.h and
+ * tiles_edge.h first. A vector of channels is computed for a whole row of pixels, so that the filter stays in
+ * registers, and for DEPTH_PIXELS of them at a time. */
+
+#define DEPTH_PIXELS 4
+#define LOAD(p) (*(const FN(loose) *)(p))
+
+/* What `end` makes of the sums of some pixels at channel c. */
+TARGET MR_INLINE void FN(depth_store)(const mr_depth_row *r, FN(vec) *sums, int n, int64_t x, int64_t c)
+{
+    const mr_tile_end *end = r->end;
+    float *out = r->out + x * r->channels + c;
+#pragma GCC unroll 4
+    for (int p = 0; p < n; p++) {
+        FN(vec) v = sums[p];
+        if (end) {
+            if (end->center)
+                v = v - LOAD(end->center + c);
+            if (end->scale)
+                v = v * LOAD(end->scale + c);
+            if (end->shift)
+                v = v + LOAD(end->shift + c);
+            if (end->add)
+                v = v + LOAD(end->add + (out - end->c) + p * r->channels);
+            if (end->clamp)
+                v = VMIN((FN(vec)){0} + end->high, VMAX((FN(vec)){0} + end->low, v));
+        }
+        *(FN(loose) *)(out + p * r->channels) = v;
+    }
+}
+
+/* One pixel, of whose window the columns [from, end) are inside the image. */
+TARGET static void FN(depth_edge)(const mr_depth_row *r, int64_t x, int64_t from, int64_t end)
+{
+    const float *in = r->in + x * r->step;
+    int64_t c = 0;
+    for (; c + LANES <= r->channels; c += LANES) {
+        FN(vec) sum = {0};
+        for (int64_t ky = 0; ky < r->rows; ky++)
+            for (int64_t kx = from; kx < end; kx++)
+                sum += LOAD(in + ky * r->jump + kx * r->tap + c) * LOAD(r->filter + (ky * r->cols + kx) * r->channels + c);
+        FN(depth_store)(r, &sum, 1, x, c);
+    }
+    float *out = r->out + x * r->channels;
+    for (int64_t i = c; i < r->channels; i++) {
+        float sum = 0;
+        for (int64_t ky = 0; ky < r->rows; ky++)
+            for (int64_t kx = from; kx < end; kx++)
+                sum += in[ky * r->jump + kx * r->tap + i] * r->filter[(ky * r->cols + kx) * r->channels + i];
+        out[i] = sum;
+    }
+    if (r->end && c < r->channels)
+        FN(finish_row)(r->end, out + c, out + c, c, r->channels - c);
+}
+
+/* Pixels [x, end) at channel c, for any window that is inside the image. */
+TARGET MR_INLINE void FN(depth_any)(const mr_depth_row *r, int64_t c, int64_t x, int64_t end)
+{
+    for (; x + DEPTH_PIXELS <= end; x += DEPTH_PIXELS) {
+        FN(vec) sums[DEPTH_PIXELS] = {{0}};
+        const float *in = r->in + x * r->step + c, *w = r->filter + c;
+        for (int64_t ky = 0; ky < r->rows; ky++)
+            for (int64_t kx = 0; kx < r->cols; kx++, w += r->channels) {
+                const FN(vec) by = LOAD(w);
+                const float *from = in + ky * r->jump + kx * r->tap;
+#pragma GCC unroll 4
+                for (int p = 0; p < DEPTH_PIXELS; p++)
+                    sums[p] += LOAD(from + p * r->step) * by;
+            }
+        FN(depth_store)(r, sums, DEPTH_PIXELS, x, c);
+    }
+    for (; x < end; x++) {
+        FN(vec) sum = {0};
+        const float *in = r->in + x * r->step + c, *w = r->filter + c;
+        for (int64_t ky = 0; ky < r->rows; ky++)
+            for (int64_t kx = 0; kx < r->cols; kx++, w += r->channels)
+                sum += LOAD(in + ky * r->jump + kx * r->tap) * LOAD(w);
+        FN(depth_store)(r, &sum, 1, x, c);
+    }
+}
+
+/* The same for 3 x 3 windows that move by `stride` pixels: each pixel is loaded once for all windows that it is in. */
+TARGET MR_INLINE void FN(depth_3x3)(const mr_depth_row *r, int64_t c, int64_t x, int64_t end, const int stride)
+{
+    FN(vec) w[9];
+#pragma GCC unroll 9
+    for (int i = 0; i < 9; i++)
+        w[i] = LOAD(r->filter + i * r->channels + c);
+    const int pixels = stride == 1 ? DEPTH_PIXELS : 2, wide = (pixels - 1) * stride + 3;
+    for (; x + pixels <= end; x += pixels) {
+        FN(vec) sums[DEPTH_PIXELS] = {{0}}, seen[DEPTH_PIXELS + 2];
+        const float *in = r->in + x * r->step + c;
+#pragma GCC unroll 3
+        for (int ky = 0; ky < 3; ky++) {
+#pragma GCC unroll 6
+            for (int i = 0; i < wide; i++)
+                seen[i] = LOAD(in + ky * r->jump + i * r->tap);
+#pragma GCC unroll 3
+            for (int kx = 0; kx < 3; kx++)
+#pragma GCC unroll 4
+                for (int p = 0; p < pixels; p++)
+                    sums[p] += seen[p * stride + kx] * w[ky * 3 + kx];
+        }
+        FN(depth_store)(r, sums, pixels, x, c);
+    }
+    FN(depth_any)(r, c, x, end);
+}
+
+TARGET static void FN(depth_row)(const mr_depth_row *r)
+{
+    bool small = r->rows == 3 && r->cols == 3;
+    int64_t c = 0;
+    for (; c + LANES <= r->channels; c += LANES) {
+        if (small && r->step == r->tap)
+            FN(depth_3x3)(r, c, r->first, r->last, 1);
+        else if (small && r->step == 2 * r->tap)
+            FN(depth_3x3)(r, c, r->first, r->last, 2);
+        else
+            FN(depth_any)(r, c, r->first, r->last);
+    }
+    for (int64_t x = r->first; x < r->last && c < r->channels; x++) {
+        const float *in = r->in + x * r->step;
+        float *out = r->out + x * r->channels;
+        for (int64_t i = c; i < r->channels; i++) {
+            float sum = 0;
+            for (int64_t ky = 0; ky < r->rows; ky++)
+                for (int64_t kx = 0; kx < r->cols; kx++)
+                    sum += in[ky * r->jump + kx * r->tap + i] * r->filter[(ky * r->cols + kx) * r->channels + i];
+            out[i] = sum;
+        }
+        if (r->end)
+            FN(finish_row)(r->end, out + c, out + c, c, r->channels - c);
+    }
+}
+
+#undef DEPTH_PIXELS
+#undef LOAD
