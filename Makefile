@@ -85,8 +85,8 @@ base     = $(patsubst %,src/base/%.c,$(1))
 
 net.dir   := src/net/grpc
 net.entry := mr_net_library_get
-net.pkg   := grpc gpr libcrypto
-net.libs  := -lgrpc -lgpr -lcrypto
+net.pkg   := grpc gpr libssl libcrypto
+net.libs  := -lgrpc -lgpr -lssl -lcrypto
 net.with  := $(patsubst %,src/net/%.c,message task_name keys listen_check) \
              $(call base,bytes clock file log memory status str thread vec writer)
 

@@ -1,4 +1,4 @@
-/* net/frame.c -- frames of the local transport, written and read.
+/* net/frame.c -- frames of the local transport and of that over TCP, written and read.
  *
  *     IN_HEAD --40 bytes--> IN_META --text and parts--> IN_BODY --stream_bytes--> the frame, IN_HEAD
  *
@@ -9,6 +9,8 @@
 #include "net/frame.h"
 
 #include <endian.h>
+
+#include "tensor/allocator.h"
 
 enum { STAGE_BYTES = 32 << 10 };
 enum { IN_HEAD, IN_META, IN_BODY };
@@ -55,14 +57,13 @@ void mr_frame_head_write(const mr_frame_head *h, uint8_t out[MR_FRAME_HEAD])
     put32(out + 32, h->segment);
 }
 
-/* Whether a head is valid: only calls have texts and bodies, and only frames with a segment have
- * parts. */
+/* Whether a head is valid: only calls have texts and bodies, and a segment is used by parts. */
 static bool is_sound(const mr_frame_head *h, const uint8_t *in)
 {
     bool call = h->kind == MR_FRAME_REQUEST || h->kind == MR_FRAME_REPLY;
     return h->kind >= MR_FRAME_REQUEST && h->kind <= MR_FRAME_FORGET && in[1] == 0 &&
            get32(in + 36) == 0 && h->n_parts <= MR_FRAME_MAX_PARTS &&
-           h->text_bytes <= MR_FRAME_MAX_TEXT && (h->segment != 0) == (h->n_parts != 0) &&
+           h->text_bytes <= MR_FRAME_MAX_TEXT && (h->segment == 0 || h->n_parts != 0) &&
            (call || (!h->text_bytes && !h->stream_bytes && !h->n_parts)) &&
            (h->kind != MR_FRAME_REPLY || (h->value >= 0 && h->value <= INT32_MAX)) &&
            (h->kind != MR_FRAME_REQUEST || h->value >= 0);
@@ -97,12 +98,13 @@ mr_frame_part mr_frame_part_read(const uint8_t in[MR_FRAME_PART])
 
 /* ---- memory of bodies ---- */
 
-/* The memory of a body that came through the socket. */
+/* The memory of a body that came through the socket.  It comes from the allocator of tensors, which keeps what is
+ * freed, so that a tensor can be received in its final place, and into pages that are mapped already. */
 typedef struct mr_frame_block {
     mr_refs refs; /* one for each piece, and one for the reader while it fills the block */
     mr_net_budget *budget;
-    size_t bytes; /* of the budget */
-    _Alignas(16) char data[];
+    size_t bytes; /* of the budget and of the memory */
+    char *data;
 } block;
 
 /* Drops one reference, from any thread. The last one returns the bytes to the budget. */
@@ -111,24 +113,28 @@ static void block_drop(void *p)
     block *b = p;
     if (!mr_refs_drop(&b->refs))
         return;
+    mr_allocator *a = mr_cpu_allocator();
     mr_net_budget_give(b->budget, b->bytes);
-    mr_free(b);
+    a->free(a, b->data, b->bytes);
+    mr_small_free(b, sizeof(*b));
 }
 
 /* NULL: the budget is used up, or there is no memory. */
 static block *block_new(mr_net_budget *budget, size_t n)
 {
-    size_t bytes;
-    if (!mr_size_add(n, sizeof(block), &bytes) || !mr_net_budget_take(budget, n))
+    mr_allocator *a = mr_cpu_allocator();
+    if (!mr_net_budget_take(budget, n))
         return NULL;
-    block *b = mr_try_alloc(bytes);
-    if (!b) {
+    char *data = a->alloc(a, n);
+    if (!data) {
         mr_net_budget_give(budget, n);
         return NULL;
     }
+    block *b = mr_small_alloc(sizeof(*b));
     mr_refs_init(&b->refs);
     b->budget = budget;
     b->bytes = n;
+    b->data = data;
     return b;
 }
 
@@ -164,7 +170,65 @@ void mr_frame_reader_deinit(mr_frame_reader *r)
     r->stage = NULL;
 }
 
-/* Where the next bytes go: the rest of the body, if one is being read, then the stage. */
+/* ---- runs: the parts of the body that are in the stream, or all of it ---- */
+
+static mr_frame_part part_of(const mr_frame_reader *r, int i)
+{
+    MR_ASSERT(i < r->head.n_parts);
+    return mr_frame_part_read(r->meta + r->head.text_bytes + (size_t)i * MR_FRAME_PART);
+}
+
+/* Where a run starts in the block, and the next one after it: tensors need aligned memory. */
+static size_t run_room(size_t n) { return (n + MR_SEGMENT_ALIGN - 1) & ~(size_t)(MR_SEGMENT_ALIGN - 1); }
+
+static char *run_end(const mr_frame_reader *r) { return r->block->data + r->run_at + r->run_got; }
+static size_t run_left(const mr_frame_reader *r) { return r->run_bytes - r->run_got; }
+
+/* Goes to the next run that has bytes, from the part `run` on. */
+static void find_run(mr_frame_reader *r)
+{
+    r->run_got = r->run_bytes = 0;
+    for (; r->run < r->head.n_parts && !r->run_bytes; r->run++) {
+        mr_frame_part p = part_of(r, r->run);
+        if (p.offset == MR_FRAME_IN_STREAM)
+            r->run_bytes = (size_t)p.n;
+    }
+}
+
+/* n bytes of the present run have come. */
+static void advance_run(mr_frame_reader *r, size_t n)
+{
+    MR_ASSERT(n <= run_left(r));
+    r->body_got += n;
+    r->run_got += n;
+    if (run_left(r) > 0)
+        return;
+    r->run_at += run_room(r->run_bytes);
+    find_run(r);
+}
+
+/* The bytes of the block; the parts in the stream must be exactly as long as the body. Sizes come from the peer: their
+ * sum is compared before it can overflow, and stream_bytes is limited. */
+static mr_status *measure_runs(const mr_frame_reader *r, size_t *bytes)
+{
+    uint64_t left = r->head.stream_bytes;
+    *bytes = r->head.n_parts ? 0 : (size_t)left;
+    for (int i = 0; i < r->head.n_parts; i++) {
+        mr_frame_part p = part_of(r, i);
+        if (p.offset != MR_FRAME_IN_STREAM)
+            continue;
+        if (p.n > left)
+            return mr_invalid("the parts of a frame are longer than its body");
+        left -= p.n;
+        if (r->head.stream_bytes > r->max_message)
+            continue; /* it will be thrown away */
+        if (p.n > SIZE_MAX - MR_SEGMENT_ALIGN || !mr_size_add(*bytes, run_room((size_t)p.n), bytes))
+            return mr_invalid("the parts of a frame are longer than memory");
+    }
+    return r->head.n_parts && left ? mr_invalid("the parts of a frame are shorter than its body") : NULL;
+}
+
+/* Where the next bytes go: the rest of a run, if a body is being read, then the stage. */
 int mr_frame_reader_space(mr_frame_reader *r, struct iovec out[2])
 {
     int n = 0;
@@ -175,7 +239,7 @@ int mr_frame_reader_space(mr_frame_reader *r, struct iovec out[2])
     r->begin = 0;
     if (r->state == IN_BODY && r->block) {
         MR_ASSERT(r->end == 0 && r->body_got < r->head.stream_bytes);
-        out[n++] = (struct iovec){r->block->data + r->body_got, r->head.stream_bytes - r->body_got};
+        out[n++] = (struct iovec){run_end(r), run_left(r)};
     }
     out[n++] = (struct iovec){r->stage + r->end, STAGE_BYTES - r->end};
     return n;
@@ -185,8 +249,8 @@ int mr_frame_reader_space(mr_frame_reader *r, struct iovec out[2])
 void mr_frame_reader_came(mr_frame_reader *r, size_t n)
 {
     if (r->state == IN_BODY && r->block) {
-        size_t direct = MR_MIN(n, r->head.stream_bytes - r->body_got);
-        r->body_got += direct;
+        size_t direct = MR_MIN(n, run_left(r));
+        advance_run(r, direct);
         n -= direct;
     }
     MR_ASSERT(r->end <= STAGE_BYTES && n <= STAGE_BYTES - r->end);
@@ -220,48 +284,61 @@ static mr_status *begin_frame(mr_frame_reader *r)
 
 /* Text and parts are complete. If there is no memory for the body, its bytes are dropped as they
  * arrive, and the frame is marked as too large. */
-static void begin_body(mr_frame_reader *r)
+static mr_status *begin_body(mr_frame_reader *r)
 {
     MR_ASSERT(r->state == IN_META && !r->block);
     uint64_t n = r->head.stream_bytes;
+    size_t bytes;
+    MR_TRY(measure_runs(r, &bytes));
     r->state = IN_BODY;
     r->body_got = 0;
-    r->block = n && n <= r->max_message ? block_new(r->budget, (size_t)n) : NULL;
+    r->block = n && n <= r->max_message ? block_new(r->budget, bytes) : NULL;
     r->too_large = n && !r->block;
     r->text = (mr_sv){(char *)r->meta, r->head.text_bytes};
+    r->run = 0;
+    r->run_at = 0;
+    if (r->block && r->head.n_parts)
+        find_run(r);
+    else
+        r->run_bytes = (size_t)n, r->run_got = 0;
+    return NULL;
+}
+
+/* Moves what the stage has of the body to its place, or drops it. */
+static void take_body(mr_frame_reader *r)
+{
+    if (!r->block) {
+        r->body_got += take_staged(r, NULL, r->head.stream_bytes - r->body_got);
+        return;
+    }
+    while (r->begin < r->end && r->body_got < r->head.stream_bytes) {
+        size_t n = run_left(r);
+        MR_ASSERT(n > 0);
+        advance_run(r, take_staged(r, run_end(r), n));
+    }
 }
 
 /* ---- bodies ---- */
 
-/* Adds a part of the body: a piece of the segment, or the next bytes of the block. Offsets and lengths
- * come from the peer and are checked. */
-static mr_status *add_part(mr_frame_reader *r, mr_loan *l, mr_frame_part p, uint64_t *at,
-                           mr_bytes *out)
-{
-    mr_piece piece;
-    if (p.offset != MR_FRAME_IN_STREAM) {
-        MR_TRY(mr_loan_piece(l, p.offset, p.n, &piece));
-        mr_bytes_add(out, piece);
-        return NULL;
-    }
-    if (p.n > r->head.stream_bytes - *at)
-        return mr_invalid("the parts of a frame are longer than its body");
-    if (r->block && p.n)
-        mr_bytes_add(out, block_piece(r->block, (size_t)*at, (size_t)p.n));
-    *at += p.n;
-    return NULL;
-}
-
-/* Adds all parts; together they must use the block exactly. */
+/* Adds all parts: pieces of the segment (l; NULL: there is none), and the runs of the block, which measure_runs has
+ * checked. Offsets and lengths in the segment come from the peer and are checked. */
 static mr_status *add_parts(mr_frame_reader *r, mr_loan *l, mr_bytes *out)
 {
-    uint64_t at = 0;
+    size_t at = 0;
     for (int i = 0; i < r->head.n_parts; i++) {
-        mr_frame_part p = mr_frame_part_read(r->meta + r->head.text_bytes + i * MR_FRAME_PART);
-        MR_TRY(add_part(r, l, p, &at, out));
+        mr_frame_part p = part_of(r, i);
+        mr_piece piece;
+        if (p.offset == MR_FRAME_IN_STREAM) {
+            if (r->block && p.n)
+                mr_bytes_add(out, block_piece(r->block, at, (size_t)p.n));
+            at += r->block ? run_room((size_t)p.n) : 0;
+            continue;
+        }
+        if (!l)
+            return mr_invalid("a part of a frame is in a segment, but the frame has none");
+        MR_TRY(mr_loan_piece(l, p.offset, p.n, &piece));
+        mr_bytes_add(out, piece);
     }
-    if (at != r->head.stream_bytes)
-        return mr_invalid("the parts of a frame are shorter than its body");
     if (out->n > r->max_message)
         r->too_large = true;
     return NULL;
@@ -275,6 +352,8 @@ static mr_status *collect_body(mr_frame_reader *r, mr_bytes *out)
             mr_bytes_add(out, block_piece(r->block, 0, r->block->bytes));
         return NULL;
     }
+    if (!r->head.segment)
+        return add_parts(r, NULL, out);
     /* The segment returns to the sender when all pieces of the loan are dropped. */
     mr_loan *l;
     MR_TRY(mr_loan_begin(r->table, r->head.segment, &l));
@@ -314,10 +393,9 @@ mr_status *mr_frame_reader_next(mr_frame_reader *r, mr_net_frame *out, bool *got
         r->meta_got += take_staged(r, r->meta + r->meta_got, r->meta_bytes - r->meta_got);
         if (r->meta_got < r->meta_bytes)
             return NULL;
-        begin_body(r);
+        MR_TRY(begin_body(r));
     }
-    uint64_t left = r->head.stream_bytes - r->body_got;
-    r->body_got += take_staged(r, r->block ? r->block->data + r->body_got : NULL, left);
+    take_body(r);
     MR_ASSERT(r->body_got <= r->head.stream_bytes);
     if (r->body_got < r->head.stream_bytes)
         return NULL;

@@ -1,5 +1,5 @@
-/* net/frame.h -- the messages between two processes of a host, as bytes; docs/formats/local.md
- * describes the whole protocol.
+/* net/frame.h -- the messages between two processes, as bytes; docs/formats/local.md and docs/formats/direct.md
+ * describe the whole protocols.
  *
  * A frame is a head of 40 bytes, then `meta` (a text, and where the body's parts are), then those
  * bytes of the body that travel in the stream.  Numbers are little-endian.
@@ -13,10 +13,11 @@
  *         16    8  stream_bytes  of the body in the stream
  *         24    8  value         request: ns until the deadline, 0 none; reply: code; segment:
  *                                its bytes
- *         32    4  segment       where the parts are, 0: none
+ *         32    4  segment       where parts outside the stream are, 0: none
  *         36    4  0
  *
- * A part is 16 bytes: its offset in the segment (all ones: it is in the stream) and its size.  The
+ * A part is 16 bytes: its offset in the segment (all ones: it is in the stream) and its size.  Parts in
+ * the stream are received into aligned memory, each for itself, so that a tensor needs no copy.  The
  * text is a request's method or the message of a reply's error.
  *
  * The reader below has no socket: the caller asks it where to put bytes, reads them from its socket, and
@@ -86,6 +87,8 @@ typedef struct mr_frame_reader {
     size_t meta_got, meta_bytes;
     struct mr_frame_block *block; /* for the body's bytes in the stream; NULL: they are thrown away */
     uint64_t body_got;
+    int run; /* the part after the present run */
+    size_t run_at, run_bytes, run_got; /* where the present run is in the block */
     bool too_large;
 } mr_frame_reader;
 

@@ -1,4 +1,4 @@
-/* net/hello.c -- the handshake of processes on one host.
+/* net/hello.c -- the handshake of processes, on one host or over TCP.
  *
  * Each side sends a random nonce and proves that it knows the token with a keyed hash of both nonces.
  * The server proves first, so a client never proves anything to a process that does not know the
@@ -14,7 +14,8 @@
 #include "base/clock.h"
 #include "base/siphash.h"
 
-static const char magic[MR_HELLO_MAGIC + 1] = "MRLOCAL1";
+/* How the handshake begins; the frames that follow differ a little. */
+static const char *magic_of(const mr_hello *h) { return h->direct ? "MRDIREC1" : "MRLOCAL1"; }
 
 /* ---- the keyed hash ---- */
 
@@ -58,8 +59,9 @@ static bool bytes_equal(const uint8_t *a, const uint8_t *b, size_t n)
 }
 
 /* A peer that speaks another protocol, or another version of this one, is told apart from one with a wrong token. */
-static mr_status *check_magic(const uint8_t *in)
+static mr_status *check_magic(const mr_hello *h, const uint8_t *in)
 {
+    const char *magic = magic_of(h);
     if (memcmp(in, magic, MR_HELLO_MAGIC) != 0)
         return mr_error(MR_UNAUTHENTICATED,
                         "the peer speaks another protocol: its handshake does not begin with %s", magic);
@@ -82,7 +84,7 @@ mr_status *mr_hello_begin(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN], uint
 {
     memcpy(h->token, token, MR_HELLO_TOKEN);
     MR_TRY(mr_random_secret(h->client, MR_HELLO_NONCE));
-    memcpy(out, magic, MR_HELLO_MAGIC);
+    memcpy(out, magic_of(h), MR_HELLO_MAGIC);
     memcpy(out + MR_HELLO_MAGIC, h->client, MR_HELLO_NONCE);
     return NULL;
 }
@@ -92,11 +94,11 @@ mr_status *mr_hello_begin(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN], uint
 mr_status *mr_hello_answer(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN],
                            const uint8_t in[MR_HELLO_CLIENT], uint8_t out[MR_HELLO_SERVER])
 {
-    MR_TRY(check_magic(in));
+    MR_TRY(check_magic(h, in));
     memcpy(h->token, token, MR_HELLO_TOKEN);
     memcpy(h->client, in + MR_HELLO_MAGIC, MR_HELLO_NONCE);
     MR_TRY(mr_random_secret(h->server, MR_HELLO_NONCE));
-    memcpy(out, magic, MR_HELLO_MAGIC);
+    memcpy(out, magic_of(h), MR_HELLO_MAGIC);
     memcpy(out + MR_HELLO_MAGIC, h->server, MR_HELLO_NONCE);
     make_proof(h, 's', out + MR_HELLO_MAGIC + MR_HELLO_NONCE);
     return NULL;
@@ -106,7 +108,7 @@ mr_status *mr_hello_answer(mr_hello *h, const uint8_t token[MR_HELLO_TOKEN],
 mr_status *mr_hello_finish(mr_hello *h, const uint8_t in[MR_HELLO_SERVER],
                            uint8_t out[MR_HELLO_PROOF])
 {
-    MR_TRY(check_magic(in));
+    MR_TRY(check_magic(h, in));
     memcpy(h->server, in + MR_HELLO_MAGIC, MR_HELLO_NONCE);
     MR_TRY(check_proof(h, 's', in + MR_HELLO_MAGIC + MR_HELLO_NONCE));
     make_proof(h, 'c', out);

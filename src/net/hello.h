@@ -1,9 +1,9 @@
-/* net/hello.h -- the handshake by which two processes of a host verify that they belong to one cluster.
+/* net/hello.h -- the handshake by which two processes verify that they belong to one cluster.
  *
  * Each side proves that it knows the cluster's token without sending it: it answers the other's
  * random number with a keyed hash of both numbers.
  *
- *     client -> server   "MRLOCAL1"  nonce[16]                24 bytes
+ *     client -> server   "MRLOCAL1"  nonce[16]                24 bytes, "MRDIREC1" over TCP
  *     server -> client   "MRLOCAL1"  nonce[16]  proof[16]     40 bytes
  *     client -> server   proof[16]                            16 bytes, then frames (net/frame.h)
  *
@@ -26,6 +26,7 @@ enum {
 };
 
 typedef struct mr_hello {
+    bool direct; /* over TCP; set before the first message */
     uint8_t token[MR_HELLO_TOKEN];
     uint8_t client[MR_HELLO_NONCE], server[MR_HELLO_NONCE];
 } mr_hello;

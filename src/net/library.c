@@ -107,6 +107,14 @@ mr_status *mr_net_grpc(mr_net **out)
     return st;
 }
 
+mr_status *mr_net_tls(const mr_tls_library **out)
+{
+    const mr_net_library *l;
+    MR_TRY(open_library(&l));
+    *out = l->tls;
+    return NULL;
+}
+
 mr_status *mr_net_make_keys(const char *folder, const char *const *names, const char *const *hosts,
                             int n, int days)
 {

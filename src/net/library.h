@@ -9,8 +9,9 @@
 
 #include "base/log.h"
 #include "net/net.h"
+#include "net/tls.h"
 
-#define MR_NET_LIBRARY_ABI 4
+#define MR_NET_LIBRARY_ABI 5
 
 typedef struct mr_net_host { /* what the library may use of ours */
     int abi;
@@ -21,6 +22,7 @@ typedef struct mr_net_host { /* what the library may use of ours */
 typedef struct mr_net_library {
     int abi;
     mr_net *grpc;
+    const mr_tls_library *tls;
     mr_status *(*make_keys)(const char *folder, const char *const *names, const char *const *hosts,
                             int n, int days);
 } mr_net_library;

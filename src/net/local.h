@@ -19,6 +19,28 @@ void mr_local_disconnect(mr_net_peer *p);
 void mr_local_start(mr_net_peer *p, mr_net_request *r);
 void mr_local_cancel(mr_net_request *r);
 
+/* ---- over TCP: tcp.c, direct.c ---- */
+
+/* Answers calls at a socket that listens.  Takes fd, and link->tls. */
+mr_status *mr_local_serve(mr_net *n, const mr_net_listen *o, int fd, const mr_link *link, mr_net_server **out);
+
+/* A peer at this address; address is its name in errors.  Takes link->tls.  to NULL: it is reached only after
+ * mr_local_dial, and takes requests only by mr_local_start_open; changed is called in the transport's thread when a
+ * connection was opened, and when it was lost or could not be opened. */
+typedef struct mr_dialing {
+    void (*changed)(void *arg, bool open);
+    void *arg;
+} mr_dialing;
+mr_status *mr_local_connect_tcp(mr_net *n, const char *address, const struct sockaddr_storage *to, const mr_link *link,
+                                const mr_dialing *dialing, mr_net_peer **out);
+/* Makes a connection to this address, which changed tells.  There must be none. */
+void mr_local_dial(mr_net_peer *p, const struct sockaddr_storage *to, const uint8_t token[MR_HELLO_TOKEN]);
+/* Starts the request if a connection is open; false: nothing has happened. */
+bool mr_local_start_open(mr_net_peer *p, mr_net_request *r);
+
+/* Bytes leave at once, and a host that has gone is noticed within about 20 s. */
+void mr_tcp_set_options(int fd);
+
 /* A path as an address; INVALID_ARGUMENT when it is too long. */
 mr_status *mr_local_address(const char *path, struct sockaddr_un *out);
 

@@ -1,4 +1,4 @@
-/* net/local_client.c -- the local transport's client side.
+/* net/local_client.c -- the client side of the local transport, and of that over TCP.
  *
  * A request is in one of three places, guarded by mr_local_mu: STARTING, while the thread that called
  * start still works on it; PENDING in its peer's list, until there is a connection; OPEN among a
@@ -23,6 +23,7 @@
 #include "net/local.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -56,6 +57,9 @@ typedef struct request {
 struct mr_net_peer {
     char *address;
     size_t max_message;
+    mr_link link;
+    mr_dialing dialing; /* changed NULL: connections are made when requests need them */
+    struct sockaddr_storage to; /* over TCP; not changed while there is a connection or a try to make one */
     /* mr_local_mu */
     mr_conn *conn;         /* the open one */
     request *first, *last; /* PENDING */
@@ -314,9 +318,7 @@ static void send_request(mr_conn *c, request *q)
     }
 }
 
-/* Sends the request at once if there is a connection with room, in the caller's thread; otherwise it
- * is pending. */
-void mr_local_start(mr_net_peer *p, mr_net_request *r)
+static request *request_new(mr_net_peer *p, mr_net_request *r)
 {
     request *q = mr_new(request);
     q->r = r;
@@ -324,6 +326,44 @@ void mr_local_start(mr_net_peer *p, mr_net_request *r)
     q->deadline.fn = run_deadline;
     q->cancel.fn = run_cancel;
     q->lost.fn = run_lost;
+    return q;
+}
+
+/* An id is reserved first, so that nothing has to be undone if there is none. */
+bool mr_local_start_open(mr_net_peer *p, mr_net_request *r)
+{
+    if (strlen(r->method) > MR_FRAME_MAX_TEXT)
+        return false;
+    mr_lock(&mr_local_mu);
+    mr_conn *c = p->conn;
+    if (c)
+        mr_conn_ref(c); /* it may be lost as soon as the lock is free */
+    mr_unlock(&mr_local_mu);
+    if (!c)
+        return false;
+    request *q = request_new(p, r);
+    bool ok = reserve_id(c, q);
+    if (ok) {
+        mr_lock(&mr_local_mu);
+        r->impl = q;
+        p->n_requests++;
+        if (r->deadline_ns)
+            mr_local_timer_set_locked(&q->deadline, r->deadline_ns);
+        mr_unlock(&mr_local_mu);
+        send_request(c, q);
+    } else {
+        mr_free(q);
+    }
+    mr_conn_unref(c);
+    return ok;
+}
+
+/* Sends the request at once if there is a connection with room, in the caller's thread; otherwise it
+ * is pending. */
+void mr_local_start(mr_net_peer *p, mr_net_request *r)
+{
+    MR_ASSERT(!p->dialing.changed);
+    request *q = request_new(p, r);
     mr_lock(&mr_local_mu);
     r->impl = q;
     p->n_requests++;
@@ -387,6 +427,13 @@ static void fail_pending(mr_net_peer *p, const mr_status *why, bool all)
     }
 }
 
+/* With no lock held. Not while the peer is being closed: whoever closes it does not want to hear of it. */
+static void tell_dialer(mr_net_peer *p, bool open)
+{
+    if (p->dialing.changed && !p->closing)
+        p->dialing.changed(p->dialing.arg, open);
+}
+
 /* There is no connection. Requests that wait for the peer are tried again later, the others end now.
  * Errors that do not pass, such as a wrong token, end all. */
 static void not_connected(mr_net_peer *p, const mr_status *why)
@@ -406,6 +453,7 @@ static void not_connected(mr_net_peer *p, const mr_status *why)
     else if (p->connecting)
         mr_local_timer_set_locked(&p->retry, mr_now_ns() + p->backoff_ns);
     mr_unlock(&mr_local_mu);
+    tell_dialer(p, false);
 }
 
 /* The handshake is done: the connection becomes the peer's. */
@@ -420,6 +468,7 @@ static void conn_opened(mr_conn *c)
     p->connecting = false;
     mr_unlock(&mr_local_mu);
     start_pending(p, c);
+    tell_dialer(p, true);
 }
 
 /* A frame from the server. It must be the reply to a request that was sent, or the connection ends. A
@@ -492,9 +541,27 @@ static void conn_lost(mr_conn *c, const mr_status *why)
         connect_soon_locked(p);
     mr_unlock(&mr_local_mu);
     fail_open(c, why, p->closing ? MR_CANCELLED : MR_UNAVAILABLE);
+    tell_dialer(p, false);
 }
 
 static const mr_conn_end client_end = {.open = conn_opened, .frame = take_reply, .closed = conn_lost};
+
+/* A socket that is being connected, which takes a round trip. */
+static mr_status *open_tcp(const struct sockaddr_storage *to, int *fd)
+{
+    socklen_t n = to->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    int s = socket(to->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (s < 0)
+        return mr_errno_status(errno, "open", "a socket");
+    mr_tcp_set_options(s);
+    if (connect(s, (const struct sockaddr *)to, n) != 0 && errno != EINPROGRESS) {
+        int err = errno;
+        close(s);
+        return mr_error(MR_UNAVAILABLE, "cannot connect (%s)", strerror(err));
+    }
+    *fd = s;
+    return NULL;
+}
 
 /* A connected socket, which does not block. *fd -1 without an error: the server's queue is full just now, so try
  * again. */
@@ -519,14 +586,14 @@ static mr_status *open_socket(const char *path, int *fd)
 static void try_connect(mr_net_peer *p)
 {
     MR_ASSERT(!p->half);
-    int fd;
-    mr_status *st = open_socket(p->address, &fd);
+    int fd = -1;
+    mr_status *st = p->link.tcp ? open_tcp(&p->to, &fd) : open_socket(p->address, &fd);
     if (!st && fd < 0) {
         mr_local_timer_set(&p->retry, mr_now_ns() + FIRST_BACKOFF_NS);
         return;
     }
     if (!st)
-        st = mr_conn_new(&client_end, p, fd, p->max_message, &p->half);
+        st = mr_conn_new(&client_end, p, fd, p->max_message, p->link.tcp ? &p->link : NULL, &p->half);
     if (st)
         not_connected(p, st);
     mr_status_free(st);
@@ -556,6 +623,23 @@ static void run_retry(mr_local_timer *t) { try_connect(OWNER(mr_net_peer, retry,
 
 /* ---- peers ---- */
 
+static void free_link(mr_link *link)
+{
+    const mr_tls_library *lib;
+    if (link->tls && !mr_net_tls(&lib))
+        lib->context_free(link->tls);
+}
+
+static mr_net_peer *peer_new(mr_net *n, const char *address)
+{
+    mr_net_peer *p = mr_new(mr_net_peer);
+    p->address = mr_strdup(address);
+    p->max_message = n->max_message ? n->max_message : SIZE_MAX;
+    p->connect.fn = run_connect;
+    p->retry.fn = run_retry;
+    return p;
+}
+
 /* Only checks the address and starts the transport's thread; the first request makes the connection. Keys and name
  * are not used: the peer proves with the token that it belongs to the cluster. */
 mr_status *mr_local_connect(mr_net *n, const char *address, const mr_net_keys *keys,
@@ -565,13 +649,41 @@ mr_status *mr_local_connect(mr_net *n, const char *address, const mr_net_keys *k
     (void)keys, (void)name;
     MR_TRY(mr_local_address(address, &a));
     MR_TRY(mr_local_io_start());
-    mr_net_peer *p = mr_new(mr_net_peer);
-    p->address = mr_strdup(address);
-    p->max_message = n->max_message ? n->max_message : SIZE_MAX;
-    p->connect.fn = run_connect;
-    p->retry.fn = run_retry;
+    *out = peer_new(n, address);
+    return NULL;
+}
+
+mr_status *mr_local_connect_tcp(mr_net *n, const char *address, const struct sockaddr_storage *to, const mr_link *link,
+                                const mr_dialing *dialing, mr_net_peer **out)
+{
+    mr_link own = *link;
+    mr_status *st = mr_local_io_start();
+    if (st) {
+        free_link(&own);
+        return st;
+    }
+    mr_net_peer *p = peer_new(n, address);
+    p->link = own;
+    p->link.tcp = p->link.connecting = true;
+    if (to)
+        p->to = *to;
+    if (dialing)
+        p->dialing = *dialing;
     *out = p;
     return NULL;
+}
+
+/* The transport's thread reads the address only after the order that is posted here. */
+void mr_local_dial(mr_net_peer *p, const struct sockaddr_storage *to, const uint8_t token[MR_HELLO_TOKEN])
+{
+    mr_lock(&mr_local_mu);
+    MR_ASSERT(p->dialing.changed && !p->conn && !p->connecting);
+    if (!p->closing) {
+        p->to = *to;
+        memcpy(p->link.token, token, MR_HELLO_TOKEN);
+        connect_soon_locked(p);
+    }
+    mr_unlock(&mr_local_mu);
 }
 
 /* In the transport's thread: no request is accepted any more, and all end. */
@@ -606,6 +718,7 @@ void mr_local_disconnect(mr_net_peer *p)
     mr_unlock(&mr_local_mu);
     MR_ASSERT(!p->conn && !p->half && !p->first);
     mr_local_io_stop();
+    free_link(&p->link);
     mr_free(p->address);
     mr_free(p);
 }

@@ -1,6 +1,6 @@
-/* net/local_conn.c -- connections of the local transport: their lifetime, and what they read.
+/* net/local_conn.c -- connections of the local transport, and of that over TCP: their lifetime, and what they read.
  *
- * States: HELLO until both sides have proved that they know the token, OPEN, DEAD. The descriptor is
+ * States: over TCP first CONNECTING (a client), then SECURING (with TLS). HELLO until both sides have proved that they know the token, OPEN, DEAD. The descriptor is
  * closed under the lock when the state becomes DEAD, so a thread that holds the lock and sees another
  * state may write to it. The memory is freed with the last reference: the transport's thread has one while
  * the connection is not dead, and each call being answered and each loan of shared memory has another.
@@ -31,7 +31,8 @@ enum { READ_ROUNDS = 16 }; /* reads per connection before others get their turn 
 /* Sends a message of the handshake. A fresh socket has room for these few bytes. */
 static mr_status *send_all(mr_conn *c, const void *p, size_t n)
 {
-    if (send(c->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)n)
+    struct iovec iov = {(void *)(uintptr_t)p, n};
+    if (mr_conn_send(c, &iov, 1, -1) != (ssize_t)n)
         return mr_error(MR_UNAVAILABLE, "the peer closed the connection");
     return NULL;
 }
@@ -71,7 +72,6 @@ static void open_up(mr_conn *c)
 /* A whole message of the handshake has arrived: answers it, or opens the connection. */
 static mr_status *hello_step(mr_conn *c)
 {
-    const uint8_t *token = mr_local_settings_get()->token;
     uint8_t out[MR_HELLO_SERVER];
     MR_ASSERT(mr_local_io_here() && c->hello_got == hello_bytes(c));
     c->hello_got = 0;
@@ -83,11 +83,58 @@ static mr_status *hello_step(mr_conn *c)
         MR_TRY(mr_hello_check(&c->hello, c->hello_in));
         open_up(c);
     } else {
-        MR_TRY(mr_hello_answer(&c->hello, token, c->hello_in, out));
+        MR_TRY(mr_hello_answer(&c->hello, c->token, c->hello_in, out));
         MR_TRY(send_all(c, out, MR_HELLO_SERVER));
         c->state = CONN_GREETED;
     }
     return NULL;
+}
+
+/* A client's end sends the first message; a server's waits for it. */
+static mr_status *begin_hello(mr_conn *c)
+{
+    uint8_t first[MR_HELLO_CLIENT];
+    c->state = CONN_HELLO;
+    if (c->end->accepts)
+        return NULL;
+    MR_TRY(mr_hello_begin(&c->hello, c->token, first));
+    return send_all(c, first, sizeof(first));
+}
+
+/* Goes on with the handshake of TLS. *more: it is over, and what follows it may have been read already. */
+static mr_status *secure(mr_conn *c, bool *more)
+{
+    *more = false;
+    MR_TRY(c->tls_lib->handshake(c->tls, more));
+    if (!*more)
+        return NULL;
+    c->peer_name = mr_strdup(c->tls_lib->peer_name(c->tls));
+    return begin_hello(c);
+}
+
+/* The socket is connected: what follows depends on the link. */
+static mr_status *begin_link(mr_conn *c)
+{
+    bool more;
+    if (!c->tls)
+        return begin_hello(c);
+    c->state = CONN_SECURING;
+    return c->end->accepts ? NULL : secure(c, &more);
+}
+
+/* The system has connected a client's socket, or could not. */
+static mr_status *end_connect(mr_conn *c)
+{
+    int err = 0;
+    socklen_t n = sizeof(err);
+    if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &n) != 0)
+        err = errno;
+    if (err)
+        return mr_error(MR_UNAVAILABLE, "cannot connect (%s)", strerror(err));
+    mr_lock(&c->mu);
+    mr_local_watch_change(&c->watch, c->fd, c->events = EPOLLIN);
+    mr_unlock(&c->mu);
+    return begin_link(c);
 }
 
 /* hello_timer: a peer that connects and then says nothing must not hold a connection for ever. */
@@ -127,10 +174,24 @@ static mr_status *keep_fds(mr_conn *c, struct msghdr *m)
     return st;
 }
 
-/* Reads what has arrived, up to the space given, without blocking; *n 0: nothing yet. Descriptors that came with
- * the bytes are kept in c->fds. */
-static mr_status *receive_bytes(mr_conn *c, struct iovec *space, int n_space, size_t *n)
+static size_t room_of(const struct iovec *space, int n_space)
 {
+    size_t n = 0;
+    for (int i = 0; i < n_space; i++)
+        n += space[i].iov_len;
+    return n;
+}
+
+/* Reads what has arrived, up to the space given, without blocking; *n 0: nothing yet. *more: there may be more.
+ * Descriptors that came with the bytes are kept in c->fds. */
+static mr_status *receive_bytes(mr_conn *c, struct iovec *space, int n_space, size_t *n, bool *more)
+{
+    bool drained;
+    if (c->tls) {
+        MR_TRY(c->tls_lib->receive(c->tls, space, n_space, n, &drained));
+        *more = !drained;
+        return NULL;
+    }
     union {
         struct cmsghdr align;
         char bytes[CMSG_SPACE(MR_CONN_MAX_FDS * sizeof(int))];
@@ -144,6 +205,7 @@ static mr_status *receive_bytes(mr_conn *c, struct iovec *space, int n_space, si
         got = recvmsg(c->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     while (got < 0 && errno == EINTR);
     *n = got > 0 ? (size_t)got : 0;
+    *more = *n == room_of(space, n_space);
     if (got < 0)
         return errno == EAGAIN ? NULL : mr_error(MR_UNAVAILABLE, "%s", strerror(errno));
     mr_status *st = keep_fds(c, &m);
@@ -159,9 +221,8 @@ static mr_status *read_hello(mr_conn *c, bool *more)
     MR_ASSERT(c->hello_got < hello_bytes(c) && hello_bytes(c) <= sizeof(c->hello_in));
     struct iovec space = {c->hello_in + c->hello_got, hello_bytes(c) - c->hello_got};
     size_t n;
-    MR_TRY(receive_bytes(c, &space, 1, &n));
+    MR_TRY(receive_bytes(c, &space, 1, &n, more));
     c->hello_got += n;
-    *more = n > 0;
     return c->hello_got == hello_bytes(c) ? hello_step(c) : NULL;
 }
 
@@ -191,6 +252,8 @@ static mr_status *segment_came_back(mr_conn *c, uint64_t id)
 /* Frames about segments are handled here, all others by the client's or the server's side. */
 static mr_status *take_frame(mr_conn *c, mr_net_frame *f)
 {
+    if (c->tcp)
+        return c->end->frame(c, f); /* which refuses all that is not about calls */
     switch (f->head.kind) {
     case MR_FRAME_SEGMENT: return take_segment(c, &f->head);
     case MR_FRAME_FORGET: return mr_segment_forget(&c->table, f->head.id);
@@ -241,12 +304,13 @@ static mr_status *read_frames(mr_conn *c, bool *more)
 {
     struct iovec space[2];
     mr_net_frame f;
-    size_t n, room = 0;
+    size_t n;
     int n_space = mr_frame_reader_space(&c->reader, space);
-    for (int i = 0; i < n_space; i++)
-        room += space[i].iov_len;
-    MR_TRY(receive_bytes(c, space, n_space, &n));
-    *more = n == room;
+    if (space[0].iov_len > MR_CONN_AT_ONCE) {
+        space[0].iov_len = MR_CONN_AT_ONCE;
+        n_space = 1;
+    }
+    MR_TRY(receive_bytes(c, space, n_space, &n, more));
     mr_frame_reader_came(&c->reader, n);
     c->n_bytes += n;
     /* The reader must give out all complete frames before it is asked for space again. */
@@ -262,16 +326,54 @@ static mr_status *read_frames(mr_conn *c, bool *more)
     return NULL;
 }
 
-/* Reads for a while; an error closes the connection. */
+/* Reads once, whatever the connection waits for. */
+static mr_status *read_once(mr_conn *c, bool *more)
+{
+    switch (c->state) {
+    case CONN_OPEN: return read_frames(c, more);
+    case CONN_SECURING: return secure(c, more);
+    default: return read_hello(c, more);
+    }
+}
+
+/* Reads for a while; an error closes the connection. What is left in a TLS session is read in the next round, after
+ * other connections had their turn: the socket does not report it. */
 static void read_some(mr_conn *c)
 {
     bool more = true;
     for (int i = 0; i < READ_ROUNDS && more && !c->closed; i++) {
-        mr_status *st = c->state == CONN_OPEN ? read_frames(c, &more) : read_hello(c, &more);
+        mr_status *st = read_once(c, &more);
         if (st)
             mr_conn_close(c, st);
         mr_status_free(st);
     }
+    if (c->closed || !c->tls || !more)
+        return;
+    mr_lock(&c->mu);
+    mr_conn_reread_locked(c);
+    mr_unlock(&c->mu);
+}
+
+void mr_conn_reread_locked(mr_conn *c)
+{
+    if (c->rereading)
+        return;
+    c->rereading = true;
+    mr_conn_ref(c);
+    mr_local_post(&c->reread);
+}
+
+/* The order. While reading is paused (settle_locked) nothing happens; the end of the pause posts the order again. */
+static void run_reread(mr_order *o)
+{
+    mr_conn *c = (mr_conn *)((char *)o - offsetof(mr_conn, reread));
+    mr_lock(&c->mu);
+    c->rereading = false;
+    bool reading = c->events & EPOLLIN;
+    mr_unlock(&c->mu);
+    if (!c->closed && reading)
+        read_some(c);
+    mr_conn_unref(c);
 }
 
 /* The socket is readable or writable. An error or a hang-up counts as readable: reading finds the cause and
@@ -279,6 +381,13 @@ static void read_some(mr_conn *c)
 static void socket_ready(mr_local_watch *w, uint32_t events)
 {
     mr_conn *c = (mr_conn *)w;
+    if (!c->closed && c->state == CONN_CONNECTING) {
+        mr_status *st = end_connect(c);
+        if (st)
+            mr_conn_close(c, st);
+        mr_status_free(st);
+        return;
+    }
     if (!c->closed && (events & ~(uint32_t)EPOLLOUT))
         read_some(c);
     if (!c->closed && (events & EPOLLOUT))
@@ -326,7 +435,7 @@ static void run_bury(mr_order *o)
 
 /* Makes a connection with its timers and callbacks. It has one reference, for the transport's thread, and its
  * state is CONN_HELLO. */
-static mr_conn *alloc_conn(const mr_conn_end *end, void *owner, int fd, size_t max_message)
+static mr_conn *alloc_conn(const mr_conn_end *end, void *owner, int fd, size_t max_message, const mr_link *link)
 {
     mr_local_settings *s = mr_local_settings_get();
     mr_conn *c = mr_new(mr_conn);
@@ -337,6 +446,10 @@ static mr_conn *alloc_conn(const mr_conn_end *end, void *owner, int fd, size_t m
     c->owner = owner;
     c->fd = fd;
     c->events = EPOLLIN;
+    c->peer_name = NULL;
+    c->tcp = c->hello.direct = link && link->tcp;
+    memcpy(c->token, link ? link->token : s->token, MR_HELLO_TOKEN);
+    c->state = CONN_HELLO;
     c->queue_end = &c->queue;
     c->hello_timer.fn = hello_late;
     c->slow_timer.fn = look_at_pace;
@@ -344,6 +457,7 @@ static mr_conn *alloc_conn(const mr_conn_end *end, void *owner, int fd, size_t m
     c->lazy_timer.fn = mr_conn_flush_late;
     c->flush.fn = run_flush;
     c->bury.fn = run_bury;
+    c->reread.fn = run_reread;
     c->pool.budget = &s->segments;
     c->table =
         (mr_segment_table){.limit = s->most_mapped, .owner = c, .keep = keep_conn, .returned = loan_returned};
@@ -351,19 +465,32 @@ static mr_conn *alloc_conn(const mr_conn_end *end, void *owner, int fd, size_t m
     return c;
 }
 
-/* A client's end sends the first message of the handshake here; the rest happens as bytes arrive. On failure fd
- * is closed, and end->closed is not called. */
-mr_status *mr_conn_new(const mr_conn_end *end, void *owner, int fd, size_t max_message,
+/* TLS over the socket, if the link has it. */
+static mr_status *open_tls(mr_conn *c, const mr_link *link)
+{
+    if (!link || !link->tls)
+        return NULL;
+    MR_TRY(mr_net_tls(&c->tls_lib));
+    return c->tls_lib->open(link->tls, c->fd, &c->tls);
+}
+
+/* A client's end sends the first message of the handshake here, if the socket is connected; the rest happens as bytes
+ * arrive. On failure fd is closed, and end->closed is not called. */
+mr_status *mr_conn_new(const mr_conn_end *end, void *owner, int fd, size_t max_message, const mr_link *link,
                        mr_conn **out)
 {
     MR_ASSERT(mr_local_io_here());
-    uint8_t first[MR_HELLO_CLIENT];
     mr_status *st = NULL;
-    mr_conn *c = alloc_conn(end, owner, fd, max_message);
-    MR_GO(check_user(fd));
-    if (!end->accepts) {
-        MR_GO(mr_hello_begin(&c->hello, mr_local_settings_get()->token, first));
-        MR_GO(send_all(c, first, sizeof(first)));
+    bool connecting = link && link->connecting;
+    mr_conn *c = alloc_conn(end, owner, fd, max_message, link);
+    if (!c->tcp)
+        MR_GO(check_user(fd));
+    MR_GO(open_tls(c, link));
+    if (connecting) {
+        c->state = CONN_CONNECTING;
+        c->events = EPOLLOUT;
+    } else {
+        MR_GO(begin_link(c));
     }
     if (!mr_local_watch_add(&c->watch, fd, c->events))
         MR_GO(mr_errno_status(errno, "watch", "a socket"));
@@ -390,6 +517,9 @@ void mr_conn_unref(mr_conn *c)
     mr_segment_pool_deinit(&c->pool);
     mr_vec_deinit(&c->calls);
     mr_vec_deinit(&c->free_ids);
+    if (c->tls)
+        c->tls_lib->close(c->tls);
+    mr_free(c->peer_name);
     mr_mutex_deinit(&c->mu);
     mr_free(c);
 }

@@ -1,4 +1,4 @@
-/* net/local_conn.h -- one connection of the local transport, the same for both of its ends.
+/* net/local_conn.h -- one connection of the local transport, or of that over TCP, the same for both of its ends.
  *
  * The thread that queues a frame writes it, as far as the socket takes it; the transport's thread writes
  * the rest.  Only that thread reads and closes. */
@@ -9,19 +9,32 @@
 #include "net/hello.h"
 #include "net/local_io.h"
 #include "net/net.h"
+#include "net/tls.h"
 
 enum {
     MR_CONN_MAX_CALLS = 1 << 16,  /* open at a time; a call's id is its index among them */
     MR_CONN_MAX_FDS = 4,          /* descriptors that came before the frames they belong to */
     MR_CONN_MAX_QUEUED = 8 << 20, /* bytes a client leaves unread before we stop reading from it */
+    MR_CONN_AT_ONCE = 1 << 20,    /* bytes of a body that are read or written before others get their turn */
     MR_CONN_SLOWEST = 256 << 10,  /* bytes of a frame that must arrive per frame_ns */
 };
 /* Pieces of at least this size travel through shared memory.  At 8 KiB both ways take equally long; at
  * 16 KiB the socket takes three times as long. */
 #define MR_CONN_SHARE_BYTES ((size_t)16 << 10)
+/* In the stream, a piece of at least this size is received into aligned memory of its own, so that it can become a
+ * tensor (server/wire.c sends smaller ones with their heads). */
+#define MR_CONN_CUT_BYTES ((size_t)4096)
 
 typedef struct mr_conn mr_conn;
 typedef struct mr_out_frame mr_out_frame;
+
+/* What leads to a peer, if it is not a Unix socket.  Over TCP there is no shared memory. */
+typedef struct mr_link {
+    bool tcp;
+    bool connecting; /* a client's socket, whose connection is being made */
+    uint8_t token[MR_HELLO_TOKEN];
+    mr_tls_context *tls; /* borrowed; NULL: plain */
+} mr_link;
 
 /* What the client's and the server's end do differently; called in the transport's thread. */
 typedef struct mr_conn_end {
@@ -40,6 +53,12 @@ struct mr_conn {
     int *busy; /* a server's count of connections with unsent frames, under mr_local_mu; or NULL */
     mr_conn *next, *prev; /* the owner's list */
 
+    bool tcp;
+    const mr_tls_library *tls_lib; /* NULL: plain */
+    mr_tls *tls;
+    uint8_t token[MR_HELLO_TOKEN];
+    char *peer_name; /* from its certificate; "" without one */
+
     /* the transport's thread */
     mr_hello hello;
     uint8_t hello_in[MR_HELLO_SERVER];
@@ -53,6 +72,7 @@ struct mr_conn {
     int fds[MR_CONN_MAX_FDS], n_fds;
     bool closed, flush_soon;
     mr_order flush, bury;
+    mr_order reread; /* goes on reading: a TLS session may have more, although the socket has not */
 
     mr_mutex mu; /* above mr_local_mu */
     int fd MR_GUARDED_BY(mu);
@@ -61,6 +81,8 @@ struct mr_conn {
     mr_out_frame *queue MR_GUARDED_BY(mu), **queue_end MR_GUARDED_BY(mu);
     size_t queued_bytes MR_GUARDED_BY(mu);
     bool counted_busy MR_GUARDED_BY(mu);
+    bool unsent MR_GUARDED_BY(mu);     /* the TLS session has taken bytes that the socket has not */
+    bool rereading MR_GUARDED_BY(mu);  /* reread is posted */
     mr_segment_pool pool MR_GUARDED_BY(mu);
     mr_local_timer trim_timer, lazy_timer;
     MR_VEC(void *) calls MR_GUARDED_BY(mu); /* by id: a client's requests or a server's calls */
@@ -79,8 +101,8 @@ typedef struct mr_local_settings {
 mr_local_settings *mr_local_settings_get(void);
 
 /* Takes over fd; in the transport's thread.  The handshake begins, and one reference belongs to
- * that thread until the connection is closed. */
-mr_status *mr_conn_new(const mr_conn_end *end, void *owner, int fd, size_t max_message,
+ * that thread until the connection is closed.  link: NULL for a Unix socket. */
+mr_status *mr_conn_new(const mr_conn_end *end, void *owner, int fd, size_t max_message, const mr_link *link,
                        mr_conn **out);
 void mr_conn_ref(mr_conn *c);
 void mr_conn_unref(mr_conn *c);

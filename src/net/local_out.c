@@ -80,10 +80,10 @@ static size_t align_size(size_t n)
 }
 
 /* The bytes of shared memory that the body's large pieces need; 0: it has none. */
-static size_t shared_bytes(const mr_bytes *body)
+static size_t shared_bytes(const mr_conn *c, const mr_bytes *body)
 {
     size_t n = 0;
-    if (!body || body->pieces.n > MR_FRAME_MAX_PARTS)
+    if (c->tcp || !body || body->pieces.n > MR_FRAME_MAX_PARTS)
         return 0;
     for (int i = 0; i < body->pieces.n; i++)
         if (body->pieces.p[i].n >= MR_CONN_SHARE_BYTES &&
@@ -137,22 +137,52 @@ static void share_pieces(mr_bytes *body, mr_segment *s, uint8_t *parts)
     *body = rest;
 }
 
+/* Cuts a body that goes through the stream: each piece of at least MR_CONN_CUT_BYTES, and what is between them. Writes
+ * the parts if `parts` is not NULL; returns their number, 0: the body need not be cut, or would have too many. */
+static int cut_stream(const mr_bytes *body, uint8_t *parts)
+{
+    int n = 0;
+    size_t small = 0; /* bytes since the last large piece */
+    if (!body || body->pieces.n < 2)
+        return 0;
+    for (int i = 0; i <= body->pieces.n; i++) {
+        size_t bytes = i < body->pieces.n ? body->pieces.p[i].n : 0;
+        bool large = bytes >= MR_CONN_CUT_BYTES;
+        if (small && (large || i == body->pieces.n)) {
+            if (parts)
+                mr_frame_part_write((mr_frame_part){MR_FRAME_IN_STREAM, small}, parts + n * MR_FRAME_PART);
+            n++;
+            small = 0;
+        }
+        if (large) {
+            if (parts)
+                mr_frame_part_write((mr_frame_part){MR_FRAME_IN_STREAM, bytes}, parts + n * MR_FRAME_PART);
+            n++;
+        } else {
+            small += bytes;
+        }
+    }
+    return n < 2 || n > MR_FRAME_MAX_PARTS ? 0 : n;
+}
+
 /* Without a lock, because it copies large pieces and may make a segment. Without a segment the whole body goes
  * into the stream. A frame that is composed but never queued must be given to mr_conn_discard_locked, which
  * takes its segment back, unless the connection is dead. */
 mr_out_frame *mr_conn_compose(mr_conn *c, mr_frame_head h, mr_sv text, mr_bytes *body)
 {
     MR_ASSERT(text.n <= MR_FRAME_MAX_TEXT);
-    size_t shared = shared_bytes(body);
+    size_t shared = shared_bytes(c, body);
     mr_segment *s = shared ? get_segment(c, shared) : NULL;
     h.text_bytes = (uint32_t)text.n;
     h.segment = s ? s->id : 0;
-    h.n_parts = s ? (uint16_t)body->pieces.n : 0;
+    h.n_parts = (uint16_t)(s ? body->pieces.n : cut_stream(body, NULL));
     mr_out_frame *f = frame_new(&h, MR_FRAME_HEAD + text.n + (size_t)h.n_parts * MR_FRAME_PART);
     if (text.n)
         memcpy(f->head + MR_FRAME_HEAD, text.p, text.n);
     if (s)
         share_pieces(body, s, f->head + MR_FRAME_HEAD + text.n);
+    else if (h.n_parts)
+        cut_stream(body, f->head + MR_FRAME_HEAD + text.n);
     if (body) {
         f->body = *body;
         *body = (mr_bytes){0};
@@ -213,9 +243,10 @@ static void announce_locked(mr_conn *c, mr_segment *s) MR_REQUIRES(c->mu)
 /* Counts the connection as busy while it has unsent frames, for a server that waits until all is sent. */
 static void count_busy_locked(mr_conn *c) MR_REQUIRES(c->mu)
 {
-    if (!c->busy || c->counted_busy == (c->queue != NULL))
+    bool busy = c->queue != NULL || c->unsent;
+    if (!c->busy || c->counted_busy == busy)
         return;
-    c->counted_busy = c->queue != NULL;
+    c->counted_busy = busy;
     mr_lock(&mr_local_mu);
     *c->busy += c->counted_busy ? 1 : -1;
     if (!c->counted_busy)
@@ -275,6 +306,7 @@ mr_out_frame *mr_conn_empty_queue_locked(mr_conn *c)
     c->queue = NULL;
     c->queue_end = &c->queue;
     c->queued_bytes = 0;
+    c->unsent = false;
     count_busy_locked(c);
     return all;
 }
@@ -300,12 +332,19 @@ static int add_iov(const mr_out_frame *f, struct iovec *iov, int n)
 static int gather_locked(mr_conn *c, struct iovec *iov, int *fd) MR_REQUIRES(c->mu)
 {
     int n = 0;
-    MR_ASSERT(c->queue);
-    *fd = c->queue->fd;
+    *fd = c->queue ? c->queue->fd : -1;
     for (mr_out_frame *f = c->queue; f && n < MAX_IOV; f = f->next) {
         if (f != c->queue && f->fd >= 0)
             break;
         n = add_iov(f, iov, n);
+    }
+    /* At most MR_CONN_AT_ONCE bytes. */
+    size_t left = MR_CONN_AT_ONCE;
+    for (int i = 0; i < n; i++) {
+        iov[i].iov_len = MR_MIN(iov[i].iov_len, left);
+        left -= iov[i].iov_len;
+        if (!left)
+            n = i + 1;
     }
     return n;
 }
@@ -332,6 +371,21 @@ static ssize_t send_some(int socket, struct iovec *iov, int n, int fd)
         sent = sendmsg(socket, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (sent < 0 && errno == EINTR);
     return sent;
+}
+
+/* Errors of TLS need no text here: reading finds the cause, and closes the connection. */
+ssize_t mr_conn_send(mr_conn *c, struct iovec *iov, int n, int fd)
+{
+    size_t taken;
+    if (!c->tls)
+        return send_some(c->fd, iov, n, fd);
+    mr_status *st = c->tls_lib->send(c->tls, iov, n, &taken);
+    if (st) {
+        mr_status_free(st);
+        errno = EPIPE;
+        return -1;
+    }
+    return (ssize_t)taken;
 }
 
 /* n bytes, at least one, of this frame are sent. Returns how many of them were of the frames after it.
@@ -391,25 +445,33 @@ static void settle_locked(mr_conn *c) MR_REQUIRES(c->mu)
 {
     /* Only a server pauses: if both ends did, neither would read what the other waits to write. */
     bool pause = c->end->accepts && c->queued_bytes > MR_CONN_MAX_QUEUED;
-    uint32_t events = (pause ? 0u : (uint32_t)EPOLLIN) | (c->queue ? (uint32_t)EPOLLOUT : 0u);
+    uint32_t events = (pause ? 0u : (uint32_t)EPOLLIN) | (c->queue || c->unsent ? (uint32_t)EPOLLOUT : 0u);
+    if (c->tls && (events & ~c->events & EPOLLIN)) /* the TLS session may have bytes that the socket does not report */
+        mr_conn_reread_locked(c);
     if (events != c->events)
         mr_local_watch_change(&c->watch, c->fd, c->events = events);
     count_busy_locked(c);
 }
 
-/* Writes until the queue is empty or the socket is full. After an error the socket is shut down, and
- * the transport's thread closes the connection when it reads. */
+/* Writes until the queue is empty or the socket is full; a long body over TCP only for a while, since this holds the
+ * lock: the transport's thread goes on with it. After an error the socket is shut down, and that thread closes the
+ * connection when it reads. */
 static void write_queue_locked(mr_conn *c, mr_out_frame ***sent) MR_REQUIRES(c->mu)
 {
     struct iovec iov[MAX_IOV];
-    while (c->queue) {
+    size_t total = 0;
+    while ((c->queue || c->unsent) && total < MR_CONN_AT_ONCE) {
         int fd, n = gather_locked(c, iov, &fd);
-        ssize_t done = send_some(c->fd, iov, n, fd);
+        ssize_t done = mr_conn_send(c, iov, n, fd);
         if (done < 0 && errno != EAGAIN)
             shutdown(c->fd, SHUT_RDWR);
+        if (done > 0) {
+            advance_queue_locked(c, (size_t)done, sent);
+            total += (size_t)done;
+        }
+        c->unsent = c->tls && done >= 0 && c->tls_lib->has_unsent(c->tls);
         if (done <= 0)
             break;
-        advance_queue_locked(c, (size_t)done, sent);
     }
 }
 

@@ -4,8 +4,14 @@
 
 #include "net/local_conn.h"
 
-/* GREETED: the server's end has answered the first message. */
-enum { CONN_HELLO, CONN_GREETED, CONN_OPEN, CONN_DEAD };
+/* CONNECTING and SECURING (the handshake of TLS): only over TCP.  GREETED: the server's end has answered the first
+ * message. */
+enum { CONN_CONNECTING, CONN_SECURING, CONN_HELLO, CONN_GREETED, CONN_OPEN, CONN_DEAD };
+
+/* As sendmsg, over TLS if the connection has it: the bytes taken, or -1 and errno. */
+ssize_t mr_conn_send(mr_conn *c, struct iovec *iov, int n, int fd);
+/* Starts reread, unless that is posted. */
+void mr_conn_reread_locked(mr_conn *c) MR_REQUIRES(c->mu);
 
 void mr_conn_flush_now(mr_conn *c);
 void mr_conn_trim(mr_local_timer *t);

@@ -1,4 +1,4 @@
-/* net/local_server.c -- the local transport's server side.
+/* net/local_server.c -- the server side of the local transport, and of that over TCP.
  *
  * A call belongs to its handler until reply; the connection's table finds it by its id for a cancel.
  * Whether it is cancelled is guarded by mr_local_mu: once it is `replied`, no callback begins, and
@@ -38,7 +38,8 @@ struct mr_net_server {
     mr_net_listen o;
     const mr_net *net;
     size_t max_message;
-    char *path;
+    char *path; /* over TCP the address */
+    mr_link link;
     dev_t dev; /* of the socket's file, so that no other one is removed */
     ino_t ino;
     int fd;
@@ -67,8 +68,11 @@ typedef struct call {
 /* The user's reference ends with stop; calls that are not answered then keep the server's memory. */
 static void server_unref(mr_net_server *s)
 {
+    const mr_tls_library *lib;
     if (!mr_refs_drop(&s->refs))
         return;
+    if (s->link.tls && !mr_net_tls(&lib))
+        lib->context_free(s->link.tls);
     mr_free(s->path);
     mr_free(s);
 }
@@ -200,7 +204,7 @@ static call *call_new(mr_conn *c, mr_net_frame *f)
     mr_refs_init(&k->refs);
     k->pub.net = s->net;
     k->pub.method = k->method;
-    k->pub.peer_name = "";
+    k->pub.peer_name = c->peer_name ? c->peer_name : ""; /* the call keeps the connection */
     k->pub.deadline_ns = f->head.value ? mr_now_ns() + MR_MIN(f->head.value, INT64_MAX / 4) : 0;
     k->pub.body = f->body;
     f->body = (mr_bytes){0};
@@ -305,7 +309,9 @@ static void add_conn(mr_net_server *s, int fd)
         close(fd);
         return;
     }
-    mr_status *st = mr_conn_new(&server_end, s, fd, s->max_message, &c);
+    if (s->link.tcp)
+        mr_tcp_set_options(fd);
+    mr_status *st = mr_conn_new(&server_end, s, fd, s->max_message, s->link.tcp ? &s->link : NULL, &c);
     if (st) {
         mr_warn("%s: a connection was refused: %s", s->path, mr_status_message(st));
         mr_status_free(st);
@@ -418,19 +424,47 @@ static void remove_path(mr_net_server *s)
         unlink(s->path);
 }
 
-/* The options are copied; only o->arg must live until stop. Any error leaves nothing behind: no file, no
- * descriptor, no user of the transport's thread. */
-mr_status *mr_local_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out, int *port)
+/* The options are copied; only o->arg must live until stop. */
+static mr_net_server *server_new(mr_net *n, const mr_net_listen *o)
 {
     mr_net_server *s = mr_new(mr_net_server);
     mr_refs_init(&s->refs);
     s->watch.ready = accept_some;
     s->accept_again.fn = accept_again;
     s->o = *o;
+    s->o.keys = NULL;
     s->o.address = s->path = mr_strdup(o->address);
     s->net = n;
     s->max_message = n->max_message ? n->max_message : SIZE_MAX;
     s->fd = -1;
+    return s;
+}
+
+/* On an error the socket is closed, too. */
+mr_status *mr_local_serve(mr_net *n, const mr_net_listen *o, int fd, const mr_link *link, mr_net_server **out)
+{
+    mr_net_server *s = server_new(n, o);
+    s->link = *link;
+    s->link.tcp = true;
+    s->fd = fd;
+    mr_status *st = mr_local_io_start();
+    if (!st && !mr_local_watch_add(&s->watch, fd, EPOLLIN)) {
+        st = mr_errno_status(errno, "watch", s->path);
+        mr_local_io_stop();
+    }
+    if (st) {
+        close(fd);
+        server_unref(s);
+        return st;
+    }
+    *out = s;
+    return NULL;
+}
+
+/* Any error leaves nothing behind: no file, no descriptor, no user of the transport's thread. */
+mr_status *mr_local_listen(mr_net *n, const mr_net_listen *o, mr_net_server **out, int *port)
+{
+    mr_net_server *s = server_new(n, o);
     /* The thread first: open_socket lets it watch the socket. */
     mr_status *st = mr_local_io_start();
     if (!st) {

@@ -1,8 +1,9 @@
 /* net/net.h -- calls between tasks: a method and bytes go out, a status and bytes come back.
  *
- * Three transports offer this: gRPC between hosts (net/grpc/, in libmillrace-net.so, opened at the first use, so
- * that a plain session maps none of it), local sockets with shared memory between processes of one host
- * (net/local.c), and direct calls inside one process (net/loop.c).  One conformance test runs over all of them.
+ * These transports offer this: gRPC between hosts (net/grpc/, in libmillrace-net.so, opened at the first use, so
+ * that a plain session maps none of it), frames over TCP between tasks of ours (net/tcp.c) beside it (net/direct.c),
+ * local sockets with shared memory between processes of one host (net/local.c), and direct calls inside one process
+ * (net/loop.c).  One conformance test runs over all of them.
  *
  * Pieces of a received body may be in memory shared with the sender (piece.shared): the owner of such a piece
  * may read and write it in place, and the memory goes back to the sender when the piece is dropped.
@@ -66,6 +67,10 @@ struct mr_net_request { /* embedded in what waits for the reply; must live until
     bool lazy;           /* may be held back a few milliseconds, to be sent together with others */
     void (*done)(mr_net_request *r, mr_status *st, mr_bytes *reply); /* owns st; may take the reply */
     void *impl;          /* the transport's */
+    const mr_net *via;   /* net/direct.c's: the transport that has the request; atomic */
+    /* gRPC: called before done of a successful request, with the address that it came from, as "ipv4:10.0.0.1:2222".
+     * May be NULL. */
+    void (*answered_by)(mr_net_request *r, const char *address);
     mr_net *net; /* set by the starter (server/task_peers.c): the transport it was started with; NULL: not started */
     mr_net_pending pending;
 };
@@ -73,7 +78,7 @@ struct mr_net_request { /* embedded in what waits for the reply; must live until
 /* ---- a transport ---- */
 
 struct mr_net {
-    const char *name; /* "grpc", "local", "loop" */
+    const char *name; /* "grpc", "tcp", "direct", "local", "loop" */
     /* Listening; *port is the one bound (0 for a path). */
     mr_status *(*listen)(mr_net *n, const mr_net_listen *o, mr_net_server **out, int *port);
     /* Refuses new calls, cancels those that run, waits until all are answered (at most grace_ns, then
@@ -115,6 +120,13 @@ void mr_net_release(void);
 /* Opens libmillrace-net.so beside this library (or MILLRACE_NET_LIB), once, and with MILLRACE_TLS=off reads the job's
  * token (net/keys.h).  FAILED_PRECONDITION naming what to install when the library cannot be opened. */
 mr_status *mr_net_grpc(mr_net **out);
+/* Frames over TCP, or over TLS if there are keys (docs/formats/direct.md), between tasks of ours.  Addresses are
+ * numbers; net/direct.c finds them. */
+mr_net *mr_net_tcp(void);
+/* gRPC, and beside it, between tasks of ours, frames over TCP, for which a server listens at a second port that gRPC's
+ * callers can ask for.  Requests go the second way while it is open.  With MILLRACE_DIRECT=off gRPC alone.  Errors as
+ * of mr_net_grpc. */
+mr_status *mr_net_direct(mr_net **out);
 /* Inside this process: an address is any text.  Deadlines are not enforced: this process itself answers. */
 mr_net *mr_net_loop(void);
 /* Never fails; addresses are paths of Unix sockets, peers must run as the same user and know the token. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "net/keys.h"
 #include "net/transport_fixture.h"
 #include "tests/harness/test.h"
 
@@ -19,6 +20,72 @@ static mr_net *grpc(void)
     mr_net *net;
     MR_CHECK_OK(mr_net_grpc(&net));
     return net;
+}
+
+static mr_net *tcp(void) { return mr_net_tcp(); }
+
+static mr_net *direct(void)
+{
+    mr_net *net;
+    MR_CHECK_OK(mr_net_direct(&net));
+    MR_CHECK(strcmp(net->name, "direct") == 0);
+    return net;
+}
+
+/* The same transports with TLS at both ends, for tests that give no keys. */
+
+static mr_net_keys_file server_keys, client_keys;
+
+static mr_status *listen_secured(mr_net *n, const mr_net_listen *o, mr_net_server **out, int *port)
+{
+    mr_net_listen own = *o;
+    mr_net *under = strcmp(n->name, "tcp") == 0 ? tcp() : direct();
+    own.keys = &server_keys.keys;
+    under->max_message = n->max_message;
+    return under->listen(under, &own, out, port);
+}
+
+static mr_status *connect_secured(mr_net *n, const char *address, const mr_net_keys *keys, const char *name,
+                                  mr_net_peer **out)
+{
+    mr_net *under = strcmp(n->name, "tcp") == 0 ? tcp() : direct();
+    MR_CHECK(!keys && !name);
+    under->max_message = n->max_message;
+    return under->connect(under, address, &client_keys.keys, "ps/0", out);
+}
+
+/* A test that forks calls this before: the two processes must not make keys at the same time. */
+static void load_keys(void)
+{
+    static const char *const names[] = {"ps/0", "worker/1"};
+    if (server_keys.keys.ca)
+        return;
+    char *folder = mr_printf("%s/keys", mr_test_dir());
+    MR_CHECK_OK(mr_net_make_keys(folder, names, NULL, 2, 1));
+    MR_CHECK_OK(mr_net_keys_load(folder, "ps/0", &server_keys));
+    MR_CHECK_OK(mr_net_keys_load(folder, "worker/1", &client_keys));
+    mr_free(folder);
+}
+
+static mr_net *secured(const mr_net *under, mr_net *out)
+{
+    load_keys();
+    *out = *under;
+    out->listen = listen_secured;
+    out->connect = connect_secured;
+    return out;
+}
+
+static mr_net *tls(void)
+{
+    static mr_net net;
+    return net.name ? &net : secured(tcp(), &net);
+}
+
+static mr_net *direct_tls(void)
+{
+    static mr_net net;
+    return net.name ? &net : secured(direct(), &net);
 }
 
 /* ---- bodies ---- */
@@ -691,3 +758,111 @@ MR_TEST(net_grpc_stop_cancels_calls) { stop_cancels(grpc()); }
 MR_TEST(net_grpc_stops_while_calls_arrive) { stop_while_calls_arrive(grpc(), MR_CANCELLED); }
 MR_TEST(net_grpc_stop_leaves_the_stubborn) { stop_leaves_the_stubborn(grpc()); }
 MR_TEST(net_grpc_listens_again) { listen_again(grpc()); }
+
+/* ---- frames over TCP ---- */
+
+MR_TEST(net_tcp_echoes) { echo(tcp()); }
+MR_TEST(net_tcp_carries_small_bodies) { small_bodies(tcp()); }
+MR_TEST(net_tcp_carries_many_pieces) { echo_of_size(tcp(), 5 << 20, 20); }
+MR_TEST(net_tcp_carries_100_MiB) { echo_of_size(tcp(), 100 << 20, 2); }
+MR_TEST(net_tcp_has_1000_calls_at_once) { many_at_once(tcp()); }
+MR_TEST(net_tcp_bears_a_fan_in) { fan_in(tcp()); }
+MR_TEST(net_tcp_callbacks_start_requests) { callbacks_start_requests(tcp()); }
+MR_TEST(net_tcp_carries_every_code) { every_code(tcp()); }
+MR_TEST(net_tcp_cuts_long_messages) { long_messages(tcp()); }
+MR_TEST(net_tcp_refuses_what_is_too_large) { too_large(tcp()); }
+MR_TEST(net_tcp_cancels) { cancel(tcp()); }
+MR_TEST(net_tcp_cancels_many) { cancel_many(tcp()); }
+MR_TEST(net_tcp_keeps_deadlines) { deadline(tcp()); }
+MR_TEST(net_tcp_tells_deadlines) { server_hears_of_a_deadline(tcp()); }
+MR_TEST(net_tcp_disconnect_ends_requests) { disconnect_ends_requests(tcp()); }
+MR_TEST(net_tcp_says_when_nobody_is_there) { nobody_there(tcp()); }
+MR_TEST(net_tcp_waits_for_a_peer) { wait_until_up(tcp()); }
+MR_TEST(net_tcp_survives_its_server) { killed_in_the_middle(tcp); }
+MR_TEST(net_tcp_survives_its_caller) { caller_killed(tcp); }
+MR_TEST(net_tcp_answers_those_who_left) { answers_to_those_who_left(tcp()); }
+MR_TEST(net_tcp_stop_cancels_calls) { stop_cancels(tcp()); }
+MR_TEST(net_tcp_stops_while_calls_arrive) { stop_while_calls_arrive(tcp(), MR_UNAVAILABLE); }
+MR_TEST(net_tcp_stop_leaves_the_stubborn) { stop_leaves_the_stubborn(tcp()); }
+MR_TEST(net_tcp_listens_again) { listen_again(tcp()); }
+
+/* ---- frames over TLS ---- */
+
+MR_TEST(net_tls_echoes) { echo(tls()); }
+MR_TEST(net_tls_carries_small_bodies) { small_bodies(tls()); }
+MR_TEST(net_tls_carries_many_pieces) { echo_of_size(tls(), 5 << 20, 20); }
+MR_TEST(net_tls_carries_100_MiB) { echo_of_size(tls(), 100 << 20, 2); }
+MR_TEST(net_tls_has_1000_calls_at_once) { many_at_once(tls()); }
+MR_TEST(net_tls_bears_a_fan_in) { fan_in(tls()); }
+MR_TEST(net_tls_callbacks_start_requests) { callbacks_start_requests(tls()); }
+MR_TEST(net_tls_carries_every_code) { every_code(tls()); }
+MR_TEST(net_tls_cuts_long_messages) { long_messages(tls()); }
+MR_TEST(net_tls_refuses_what_is_too_large) { too_large(tls()); }
+MR_TEST(net_tls_cancels) { cancel(tls()); }
+MR_TEST(net_tls_cancels_many) { cancel_many(tls()); }
+MR_TEST(net_tls_keeps_deadlines) { deadline(tls()); }
+MR_TEST(net_tls_tells_deadlines) { server_hears_of_a_deadline(tls()); }
+MR_TEST(net_tls_disconnect_ends_requests) { disconnect_ends_requests(tls()); }
+MR_TEST(net_tls_says_when_nobody_is_there) { nobody_there(tls()); }
+MR_TEST(net_tls_waits_for_a_peer) { wait_until_up(tls()); }
+MR_TEST(net_tls_survives_its_server) { load_keys(), killed_in_the_middle(tls); }
+MR_TEST(net_tls_survives_its_caller) { load_keys(), caller_killed(tls); }
+MR_TEST(net_tls_answers_those_who_left) { answers_to_those_who_left(tls()); }
+MR_TEST(net_tls_stop_cancels_calls) { stop_cancels(tls()); }
+MR_TEST(net_tls_stops_while_calls_arrive) { stop_while_calls_arrive(tls(), MR_UNAVAILABLE); }
+MR_TEST(net_tls_stop_leaves_the_stubborn) { stop_leaves_the_stubborn(tls()); }
+MR_TEST(net_tls_listens_again) { listen_again(tls()); }
+
+/* ---- gRPC with frames beside it ---- */
+
+MR_TEST(net_direct_echoes) { echo(direct()); }
+MR_TEST(net_direct_carries_small_bodies) { small_bodies(direct()); }
+MR_TEST(net_direct_carries_many_pieces) { echo_of_size(direct(), 5 << 20, 20); }
+MR_TEST(net_direct_carries_100_MiB) { echo_of_size(direct(), 100 << 20, 2); }
+MR_TEST(net_direct_has_1000_calls_at_once) { many_at_once(direct()); }
+MR_TEST(net_direct_bears_a_fan_in) { fan_in(direct()); }
+MR_TEST(net_direct_callbacks_start_requests) { callbacks_start_requests(direct()); }
+MR_TEST(net_direct_carries_every_code) { every_code(direct()); }
+MR_TEST(net_direct_cuts_long_messages) { long_messages(direct()); }
+MR_TEST(net_direct_refuses_what_is_too_large) { too_large(direct()); }
+MR_TEST(net_direct_cancels) { cancel(direct()); }
+MR_TEST(net_direct_cancels_many) { cancel_many(direct()); }
+MR_TEST(net_direct_keeps_deadlines) { deadline(direct()); }
+MR_TEST(net_direct_tells_deadlines) { server_hears_of_a_deadline(direct()); }
+MR_TEST(net_direct_disconnect_ends_requests) { disconnect_ends_requests(direct()); }
+MR_TEST(net_direct_says_when_nobody_is_there) { nobody_there(direct()); }
+MR_TEST(net_direct_waits_for_a_peer) { wait_until_up(direct()); }
+MR_TEST(net_direct_survives_its_server) { killed_in_the_middle(direct); }
+MR_TEST(net_direct_survives_its_caller) { caller_killed(direct); }
+MR_TEST(net_direct_answers_those_who_left) { answers_to_those_who_left(direct()); }
+MR_TEST(net_direct_stop_cancels_calls) { stop_cancels(direct()); }
+MR_TEST(net_direct_stops_while_calls_arrive) { stop_while_calls_arrive(direct(), MR_CANCELLED); }
+MR_TEST(net_direct_stop_leaves_the_stubborn) { stop_leaves_the_stubborn(direct()); }
+MR_TEST(net_direct_listens_again) { listen_again(direct()); }
+
+/* ---- the same with TLS ---- */
+
+MR_TEST(net_direct_tls_echoes) { echo(direct_tls()); }
+MR_TEST(net_direct_tls_carries_small_bodies) { small_bodies(direct_tls()); }
+MR_TEST(net_direct_tls_carries_many_pieces) { echo_of_size(direct_tls(), 5 << 20, 20); }
+MR_TEST(net_direct_tls_carries_100_MiB) { echo_of_size(direct_tls(), 100 << 20, 2); }
+MR_TEST(net_direct_tls_has_1000_calls_at_once) { many_at_once(direct_tls()); }
+MR_TEST(net_direct_tls_bears_a_fan_in) { fan_in(direct_tls()); }
+MR_TEST(net_direct_tls_callbacks_start_requests) { callbacks_start_requests(direct_tls()); }
+MR_TEST(net_direct_tls_carries_every_code) { every_code(direct_tls()); }
+MR_TEST(net_direct_tls_cuts_long_messages) { long_messages(direct_tls()); }
+MR_TEST(net_direct_tls_refuses_what_is_too_large) { too_large(direct_tls()); }
+MR_TEST(net_direct_tls_cancels) { cancel(direct_tls()); }
+MR_TEST(net_direct_tls_cancels_many) { cancel_many(direct_tls()); }
+MR_TEST(net_direct_tls_keeps_deadlines) { deadline(direct_tls()); }
+MR_TEST(net_direct_tls_tells_deadlines) { server_hears_of_a_deadline(direct_tls()); }
+MR_TEST(net_direct_tls_disconnect_ends_requests) { disconnect_ends_requests(direct_tls()); }
+MR_TEST(net_direct_tls_says_when_nobody_is_there) { nobody_there(direct_tls()); }
+MR_TEST(net_direct_tls_waits_for_a_peer) { wait_until_up(direct_tls()); }
+MR_TEST(net_direct_tls_survives_its_server) { load_keys(), killed_in_the_middle(direct_tls); }
+MR_TEST(net_direct_tls_survives_its_caller) { load_keys(), caller_killed(direct_tls); }
+MR_TEST(net_direct_tls_answers_those_who_left) { answers_to_those_who_left(direct_tls()); }
+MR_TEST(net_direct_tls_stop_cancels_calls) { stop_cancels(direct_tls()); }
+MR_TEST(net_direct_tls_stops_while_calls_arrive) { stop_while_calls_arrive(direct_tls(), MR_CANCELLED); }
+MR_TEST(net_direct_tls_stop_leaves_the_stubborn) { stop_leaves_the_stubborn(direct_tls()); }
+MR_TEST(net_direct_tls_listens_again) { listen_again(direct_tls()); }

@@ -170,7 +170,7 @@ void trial_close(trial *t)
         t->net->disconnect(t->peer);
     if (t->server)
         t->net->stop(t->server, INT64_C(10000000000));
-    if (strcmp(t->net->name, "grpc") == 0)
+    if (strcmp(t->net->name, "grpc") == 0 || strcmp(t->net->name, "direct") == 0)
         trial_rest();
     mr_cond_deinit(&t->changed);
     mr_mutex_deinit(&t->mu);

@@ -193,7 +193,7 @@ mr_status *mr_route_to(const char *address, const char *own, const char *name, m
         mr_free(path);
         return st;
     }
-    MR_TRY(mr_net_grpc(net));
+    MR_TRY(mr_net_direct(net));
     MR_TRY(load_keys(own, &keys));
     mr_status *st = (*net)->connect(*net, address, keys_of(&keys), name, out);
     mr_net_keys_deinit(&keys);
@@ -254,7 +254,7 @@ static mr_status *open_listener(mr_listeners *d, mr_net *net, const mr_net_liste
 static mr_status *open_port(mr_listeners *d, const mr_net_listen *o, mr_sv host, int *port)
 {
     mr_net *grpc;
-    mr_status *st = mr_net_grpc(&grpc);
+    mr_status *st = mr_net_direct(&grpc);
     d->plain = !st && !o->keys && !grpc->token[0];
     if (!st) {
         /* MR_UNKNOWN is the code of a port that could not be bound; the cause decides whether another port helps. */

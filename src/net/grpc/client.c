@@ -8,6 +8,8 @@
  * held, because gRPC may drop pieces of a body, and that may call anything. */
 #include "net/grpc/grpc.h"
 
+#include <grpc/support/alloc.h>
+
 #include "base/clock.h"
 #include "net/message.h"
 #include "net/task_name.h"
@@ -110,6 +112,13 @@ static void free_request(request *q)
     mr_free(q);
 }
 
+static void tell_address(request *q)
+{
+    char *address = grpc_call_get_peer(q->call);
+    q->r->answered_by(q->r, address);
+    gpr_free(address);
+}
+
 /* All operations are over. `done` may free the mr_net_request; the peer stays until the request is out
  * of its list. */
 static void request_finished(mr_tag *t, bool ok)
@@ -127,6 +136,8 @@ static void request_finished(mr_tag *t, bool ok)
     mr_status *st = request_result(q, closing, &reply);
     if (st)
         mr_bytes_deinit(&reply);
+    else if (r->answered_by)
+        tell_address(q);
     r->done(r, st, &reply);
     mr_bytes_deinit(&reply);
     mr_lock(&mu);

@@ -4,6 +4,7 @@
  *     body.c    messages as lists of pieces and as gRPC's slices
  *     args.c    settings and credentials of channels and servers
  *     client.c  asking        server.c  answering
+ *     tls.c     TLS for net/tcp.c
  *     keys.c    certificates  library.c the table that the rest of the library gets */
 #ifndef MR_NET_GRPC_GRPC_H
 #define MR_NET_GRPC_GRPC_H
@@ -13,6 +14,7 @@
 
 #include "base/thread.h"
 #include "net/net.h"
+#include "net/tls.h"
 
 /* gRPC orders what one thread gives it before what another gets from it.  The thread sanitizer does
  * not see gRPC's locks, so these macros declare the order. */
@@ -100,6 +102,10 @@ void mr_grpc_cancel(mr_net_request *r);
 /* Between these two, gRPC's messages on this thread are not logged: the caller reports the error in fewer words. */
 void mr_grpc_hush(void);
 void mr_grpc_unhush(void);
+
+/* ---- tls.c ---- */
+
+extern const mr_tls_library mr_grpc_tls;
 
 /* ---- keys.c ---- */
 

@@ -41,7 +41,7 @@ static void log_grpc(gpr_log_func_args *a)
 const mr_net_library *mr_net_library_get(const mr_net_host *host)
 {
     static const mr_net_library library = {
-        .abi = MR_NET_LIBRARY_ABI, .grpc = &grpc, .make_keys = mr_grpc_make_keys};
+        .abi = MR_NET_LIBRARY_ABI, .grpc = &grpc, .tls = &mr_grpc_tls, .make_keys = mr_grpc_make_keys};
     if (host->abi != MR_NET_LIBRARY_ABI)
         return NULL;
     mr_log_listen(host->log, NULL);
