@@ -28,8 +28,9 @@
 #define SOON_NS 150000   /* a short sleep: both sides are woken, with a little work in between */
 #define CROWDED_NS 20000 /* a yield that took this long gave the core to another thread */
 #define GIVE_UP_NS INT64_C(100000000)
-/* What spinning is worth: a hit adds one, a miss or a lost core subtracts; at 0 spinning stops for GIVE_UP_NS. */
-enum { MAX_EVENTS = 64, FIRST_WORTH = 8, MOST_WORTH = 32, MISS = 2, LOST_CORE = 8 };
+#define MOST_CROWDED_NS INT64_C(5000000000)
+/* What spinning is worth: a hit adds one, a miss subtracts; at 0 spinning stops for GIVE_UP_NS. */
+enum { MAX_EVENTS = 64, FIRST_WORTH = 8, MOST_WORTH = 32, MISS = 2 };
 
 mr_mutex mr_local_mu = {PTHREAD_MUTEX_INITIALIZER};
 mr_cond mr_local_changed;
@@ -52,6 +53,7 @@ static struct {
     bool spinning; /* spinning may pay */
     int worth;     /* of spinning */
     int64_t no_spin_until_ns;
+    int64_t crowded_ns, crowded_pause_ns; /* when the core was last lost, and how long spinning stopped then */
     _Atomic bool has_orders; /* to be read without the lock */
 } io;
 
@@ -293,6 +295,17 @@ static mr_local_watch wake_watch = {drain_wakes};
 
 /* ---- waiting ---- */
 
+/* A yield has lost the core, perhaps for a tick of the system's clock (10 ms), in which a MiB per millisecond could
+ * have been moved. While that happens again and again, spinning stops for longer and longer. */
+static void stop_spinning(int64_t now)
+{
+    bool again = io.crowded_pause_ns && now - io.crowded_ns < 4 * io.crowded_pause_ns;
+    io.crowded_pause_ns = again ? MR_MIN(2 * io.crowded_pause_ns, MOST_CROWDED_NS) : GIVE_UP_NS;
+    io.crowded_ns = now;
+    io.spinning = false;
+    io.no_spin_until_ns = now + io.crowded_pause_ns;
+}
+
 /* Spins for events and orders. It yields to other threads that want the core. If there are many, a
  * thread that yields has to queue up where one that is woken goes first, so sleeping is better
  * then. `worth` measures success: at 0 the thread does not spin for GIVE_UP_NS. */
@@ -305,14 +318,22 @@ static int spin_for_events(struct epoll_event *events)
         int n = epoll_wait(io.epoll_fd, events, MAX_EVENTS, 0);
         if (n != 0 || has_orders()) {
             io.worth = MR_MIN(io.worth + 1, (int)MOST_WORTH);
+            if (crowded) /* they may have come long ago */
+                stop_spinning(now);
             return n;
         }
+        if (crowded)
+            break;
         sched_yield();
         before = now;
         now = mr_now_ns();
         crowded = now - before > CROWDED_NS;
-    } while (now < until && !crowded);
-    io.worth -= crowded ? LOST_CORE : MISS;
+    } while (now < until || crowded);
+    if (crowded) {
+        stop_spinning(now);
+        return 0;
+    }
+    io.worth -= MISS;
     if (io.worth <= 0) {
         io.worth = FIRST_WORTH;
         io.no_spin_until_ns = now + GIVE_UP_NS;
@@ -409,6 +430,7 @@ static mr_status *start_thread(void)
     io.spinning = false;
     io.worth = FIRST_WORTH;
     io.no_spin_until_ns = 0;
+    io.crowded_pause_ns = 0;
     io.may_spin = mr_cpu_count() > 1;
     int err = 0;
     if (io.epoll_fd < 0 || io.wake_fd < 0 || !mr_local_watch_add(&wake_watch, io.wake_fd, EPOLLIN))
