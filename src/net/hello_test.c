@@ -9,7 +9,7 @@ static const uint8_t ours[MR_HELLO_TOKEN] = "a token that both of them know",
 static void run(const uint8_t *client_token, const uint8_t *server_token, int spoiled,
                 mr_status **at_client, mr_status **at_server)
 {
-    mr_hello c, s;
+    mr_hello c = {0}, s = {0};
     uint8_t a[MR_HELLO_CLIENT], b[MR_HELLO_SERVER], p[MR_HELLO_PROOF];
     *at_server = NULL;
     MR_CHECK_OK(mr_hello_begin(&c, client_token, a));
@@ -47,7 +47,7 @@ MR_TEST(hello_bears_no_changed_byte)
 
 MR_TEST(hello_takes_no_proof_sent_back)
 {
-    mr_hello c, s;
+    mr_hello c = {0}, s = {0};
     uint8_t a[MR_HELLO_CLIENT], b[MR_HELLO_SERVER];
     MR_CHECK_OK(mr_hello_begin(&c, ours, a));
     MR_CHECK_OK(mr_hello_answer(&s, ours, a, b));
@@ -57,7 +57,7 @@ MR_TEST(hello_takes_no_proof_sent_back)
 
 MR_TEST(hello_refuses_another_protocol)
 {
-    mr_hello s;
+    mr_hello s = {0};
     uint8_t a[MR_HELLO_CLIENT] = "PRI * HTTP/2.0\r\n", b[MR_HELLO_SERVER];
     MR_CHECK_ERR(mr_hello_answer(&s, ours, a, b), MR_UNAUTHENTICATED, "protocol");
 }

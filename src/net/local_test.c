@@ -55,7 +55,7 @@ MR_TEST(local_client_with_another_token_is_told_so)
     trial_listen(&t, NULL);
     int fd = dial(t.address);
     /* By hand with the old token, for both ends of this process share one. */
-    mr_hello h;
+    mr_hello h = {0};
     uint8_t a[MR_HELLO_CLIENT], b[MR_HELLO_SERVER], c[MR_HELLO_PROOF];
     MR_CHECK_OK(mr_hello_begin(&h, other, a));
     write_all(fd, a, sizeof(a));
@@ -80,7 +80,7 @@ MR_TEST(local_server_with_another_token_gets_nothing)
     q.r.wait_for_ready = true;
     ask_start(&q, t.net, t.peer);
     int client = accept(fd, NULL, NULL);
-    mr_hello h;
+    mr_hello h = {0};
     read_all(client, a, sizeof(a));
     MR_CHECK_OK(mr_hello_answer(&h, other, a, b));
     write_all(client, b, sizeof(b));

@@ -38,7 +38,7 @@ void write_all(int fd, const void *p, size_t n)
 
 int shake_hands(const char *path)
 {
-    mr_hello h;
+    mr_hello h = {0};
     uint8_t a[MR_HELLO_CLIENT], b[MR_HELLO_SERVER], c[MR_HELLO_PROOF];
     int fd = dial(path);
     MR_CHECK_OK(mr_hello_begin(&h, mr_local_settings_get()->token, a));
@@ -90,7 +90,7 @@ int listen_by_hand(const char *path)
 int accept_by_hand(int listener)
 {
     uint8_t a[MR_HELLO_CLIENT], b[MR_HELLO_SERVER], c[MR_HELLO_PROOF];
-    mr_hello h;
+    mr_hello h = {0};
     int fd = accept(listener, NULL, NULL);
     read_all(fd, a, sizeof(a));
     MR_CHECK_OK(mr_hello_answer(&h, mr_local_settings_get()->token, a, b));

@@ -58,6 +58,7 @@ static void handle(void *arg, mr_net_call *c)
     mr_bytes body = c->body;
     mr_lock(&t->mu);
     snprintf(t->peer_name, sizeof(t->peer_name), "%s", c->peer_name);
+    snprintf(t->came_by, sizeof(t->came_by), "%s", c->net->name);
     mr_unlock(&t->mu);
     if (strcmp(c->method, "/trial/Echo") == 0) {
         c->body = (mr_bytes){0};

@@ -23,6 +23,7 @@ typedef struct trial {
     mr_net_call *held[4096] MR_GUARDED_BY(mu);
     int n_held MR_GUARDED_BY(mu), n_hanging MR_GUARDED_BY(mu), n_cancelled MR_GUARDED_BY(mu);
     char peer_name[64] MR_GUARDED_BY(mu); /* of the last call */
+    char came_by[16] MR_GUARDED_BY(mu);   /* the transport of the last call */
 } trial;
 
 /* A request that a test waits for. */

@@ -1,4 +1,5 @@
-/* net/transport_tls_test.c -- gRPC between tasks that show certificates, right ones and wrong ones. */
+/* net/transport_tls_test.c -- gRPC, and frames over TLS, between tasks that show certificates, right ones and wrong
+ * ones. */
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +13,13 @@ static mr_net *grpc(void)
 {
     mr_net *net;
     MR_CHECK_OK(mr_net_grpc(&net));
+    return net;
+}
+
+static mr_net *direct(void)
+{
+    mr_net *net;
+    MR_CHECK_OK(mr_net_direct(&net));
     return net;
 }
 
@@ -49,13 +57,13 @@ static void close_cluster(cluster *c)
     mr_free(c->folder);
 }
 
-/* One call; the server must have seen nothing of it, and the client hears the reason. */
-static void check_gets_nothing(const mr_net_keys *server, const mr_net_keys *client,
-                               const char *name, const char *reason)
+/* One call; the server must have seen nothing of it, and the client hears the reason (NULL: any). */
+static void check_gets_nothing_over(mr_net *net, const mr_net_keys *server, const mr_net_keys *client,
+                                    const char *name, const char *reason)
 {
     trial t;
     ask a;
-    trial_init(&t, grpc());
+    trial_init(&t, net);
     trial_listen(&t, server);
     trial_connect(&t, client, name);
     ask_init(&a, "/trial/Hold", "secret", 6);
@@ -63,7 +71,8 @@ static void check_gets_nothing(const mr_net_keys *server, const mr_net_keys *cli
     ask_start(&a, t.net, t.peer);
     mr_status *st = ask_wait(&a);
     MR_CHECK(mr_status_code(st) == MR_UNAVAILABLE || mr_status_code(st) == MR_UNAUTHENTICATED);
-    MR_CHECK_HAS(mr_status_message(st), reason);
+    if (reason)
+        MR_CHECK_HAS(mr_status_message(st), reason);
     MR_CHECK_INT(a.reply.n, 0);
     MR_CHECK_INT(t.n_held, 0);
     mr_status_free(st);
@@ -71,19 +80,34 @@ static void check_gets_nothing(const mr_net_keys *server, const mr_net_keys *cli
     trial_close(&t);
 }
 
-static void check_works(const mr_net_keys *server, const mr_net_keys *client, const char *name,
-                        const char *seen)
+/* By gRPC, with and without frames beside it, and by these frames alone. */
+static void check_gets_nothing(const mr_net_keys *server, const mr_net_keys *client, const char *name,
+                               const char *reason)
+{
+    check_gets_nothing_over(grpc(), server, client, name, reason);
+    check_gets_nothing_over(direct(), server, client, name, reason);
+    check_gets_nothing_over(mr_net_tcp(), server, client, name, NULL);
+}
+
+static void check_works_over(mr_net *net, const mr_net_keys *server, const mr_net_keys *client, const char *name,
+                             const char *seen)
 {
     trial t;
     char out[8];
     size_t n = sizeof(out);
-    trial_init(&t, grpc());
+    trial_init(&t, net);
     trial_listen(&t, server);
     trial_connect(&t, client, name);
     MR_CHECK_OK(ask_once(&t, "/trial/Echo", "hello", 5, out, &n));
     MR_CHECK(n == 5 && memcmp(out, "hello", 5) == 0);
     MR_CHECK_STR(t.peer_name, seen);
     trial_close(&t);
+}
+
+static void check_works(const mr_net_keys *server, const mr_net_keys *client, const char *name, const char *seen)
+{
+    check_works_over(grpc(), server, client, name, seen);
+    check_works_over(mr_net_tcp(), server, client, name, seen);
 }
 
 MR_TEST(tls_tasks_of_a_cluster_know_each_other)
@@ -168,7 +192,7 @@ MR_TEST(tls_and_plain_do_not_mix)
     close_cluster(&c);
 }
 
-MR_TEST(tls_carries_large_bodies)
+static void carry_large_bodies(mr_net *net)
 {
     cluster c;
     trial t;
@@ -176,7 +200,7 @@ MR_TEST(tls_carries_large_bodies)
     size_t n = sizeof(size);
     char *body = mr_calloc(1, 20 << 20);
     open_cluster(&c, "ours", 1);
-    trial_init(&t, grpc());
+    trial_init(&t, net);
     trial_listen(&t, &c.ps.keys);
     trial_connect(&t, &c.worker.keys, "ps/0");
     MR_CHECK_OK(ask_once(&t, "/trial/Size", body, 20 << 20, &size, &n));
@@ -184,6 +208,24 @@ MR_TEST(tls_carries_large_bodies)
     trial_close(&t);
     mr_free(body);
     close_cluster(&c);
+}
+
+MR_TEST(tls_carries_large_bodies)
+{
+    carry_large_bodies(grpc());
+    carry_large_bodies(mr_net_tcp());
+}
+
+/* Of frames alone the code says who refused whom: a client that refuses gets UNAUTHENTICATED, and waits for nothing. */
+MR_TEST(tls_over_tcp_a_client_knows_whom_it_refuses)
+{
+    cluster ours, others;
+    open_cluster(&ours, "ours", 1);
+    open_cluster(&others, "others", 1);
+    check_gets_nothing_over(mr_net_tcp(), &ours.ps.keys, &ours.worker.keys, "ps/1", "certificate was refused");
+    check_gets_nothing_over(mr_net_tcp(), &ours.ps.keys, &others.worker.keys, "ps/0", "certificate was refused");
+    close_cluster(&ours);
+    close_cluster(&others);
 }
 
 MR_TEST(tls_keys_that_are_none_are_refused)

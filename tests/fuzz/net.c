@@ -1,10 +1,12 @@
-/* tests/fuzz/net.c -- mutated streams through the local transport: data that another process could send.
+/* tests/fuzz/net.c -- mutated streams through the local transport and that over TCP and TLS: data that another process
+ * could send.
  *
  * Most runs feed a stream of frames, cut at random places, to the reader alone, together with
- * segments that are sound, damaged or missing.  Some go through a socket to a server of this
+ * segments that are sound, damaged or missing.  Some go through a socket to one of three servers of this
  * process, which must answer others whatever one peer does.  Every piece that comes out is read
  * from end to end. */
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <semaphore.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -12,7 +14,8 @@
 
 #include "base/memory.h"
 #include "net/frame.h"
-#include "net/local.h"
+#include "net/keys.h"
+#include "net/tcp.h"
 #include "tests/fuzz/bytes.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -22,7 +25,7 @@ enum {
     SEGMENT_BYTES = 1 << 14,
     LIVE_IN = 32, /* one in this many runs goes through a socket */
 };
-enum { FRAMES, BODIES, SHARED, TOO_LARGE, ERRORS, LIVE, N_COUNTS };
+enum { FRAMES, BODIES, SHARED, TOO_LARGE, ERRORS, LIVE, TCP, TLS, N_COUNTS };
 
 /* ---- streams ---- */
 
@@ -54,10 +57,12 @@ static void add_call(fuzz_rng *r, mr_str *s, mr_frame_head h)
     h.stream_bytes = fuzz_below(r, fuzz_once_in(r, 12) ? MOST_MESSAGE * 2 : 400);
     if (fuzz_once_in(r, 3)) {
         uint64_t in_stream = 0;
-        h.segment = (uint32_t)(1 + fuzz_below(r, 3));
+        h.segment = fuzz_once_in(r, 3) ? 0 : (uint32_t)(1 + fuzz_below(r, 3)); /* over TCP there is none */
         h.n_parts = (uint16_t)(1 + fuzz_below(r, MR_COUNT(parts)));
         for (int i = 0; i < h.n_parts; i++) {
             parts[i] = odd_part(r);
+            if (!h.segment && !fuzz_once_in(r, 10))
+                parts[i].offset = MR_FRAME_IN_STREAM;
             if (parts[i].offset == MR_FRAME_IN_STREAM)
                 in_stream += parts[i].n;
         }
@@ -241,18 +246,33 @@ static void handle(void *arg, mr_net_call *c)
     }
 }
 
-static mr_net_server *server; /* of this process */
-static mr_net_peer *peer;     /* the well-behaved one */
+enum { BY_LOCAL, BY_TCP, BY_TLS, N_WAYS };
 
-static void serve(void)
+static mr_net_server *servers[N_WAYS]; /* of this process */
+static mr_net_peer *peers[N_WAYS];     /* the well-behaved ones */
+static char addresses[N_WAYS][40] = {"socket", "127.0.0.1:0", "127.0.0.1:0"};
+static mr_net_keys_file ps, worker;
+
+static mr_net *net_of(int way) { return way == BY_LOCAL ? mr_net_local() : mr_net_tcp(); }
+
+static void serve(int way)
 {
+    static const char *const names[] = {"ps/0", "worker/0"};
     int port;
-    mr_net *n = mr_net_local();
+    mr_net *n = net_of(way);
     n->max_message = MOST_MESSAGE;
     mr_net_local_budget(1 << 20, 1 << 20);
-    fuzz_must(n->listen(n, &(mr_net_listen){.address = "socket", .handle = handle}, &server, &port),
-              "listen");
-    fuzz_must(n->connect(n, "socket", NULL, NULL, &peer), "connect");
+    if (way == BY_TLS) {
+        fuzz_must(mr_net_make_keys("keys", names, NULL, 2, 1), "keys");
+        fuzz_must(mr_net_keys_load("keys", "ps/0", &ps), "keys");
+        fuzz_must(mr_net_keys_load("keys", "worker/0", &worker), "keys");
+    }
+    mr_net_listen o = {
+        .address = addresses[way], .handle = handle, .keys = way == BY_TLS ? &ps.keys : NULL};
+    fuzz_must(n->listen(n, &o, &servers[way], &port), "listen");
+    if (way != BY_LOCAL)
+        snprintf(addresses[way], sizeof(addresses[way]), "127.0.0.1:%d", port);
+    fuzz_must(n->connect(n, addresses[way], way == BY_TLS ? &worker.keys : NULL, NULL, &peers[way]), "connect");
 }
 
 typedef struct question {
@@ -270,12 +290,12 @@ static void done(mr_net_request *r, mr_status *st, mr_bytes *reply)
 }
 
 /* The server must answer, whatever others do. */
-static void check_served(void)
+static void check_served(int way)
 {
     question q = {.r = {.method = "/fuzz/Echo", .done = done, .wait_for_ready = true}};
     sem_init(&q.answered, 0, 0);
     mr_bytes_add_copy(&q.r.body, "fine", 4);
-    mr_net_local()->start(peer, &q.r);
+    net_of(way)->start(peers[way], &q.r);
     while (sem_wait(&q.answered) != 0)
         ;
     if (q.n != 4)
@@ -288,19 +308,37 @@ static bool receive_all(int fd, void *out, size_t n)
     return recv(fd, out, n, MSG_WAITALL) == (ssize_t)n;
 }
 
-/* A connection with a completed handshake, unless that is to fail too. */
-static int shake_hands(fuzz_rng *r)
+static int connect_to(int way)
 {
-    struct sockaddr_un a;
+    struct sockaddr_storage a = {0};
+    if (way == BY_LOCAL)
+        fuzz_must(mr_local_address(addresses[way], (struct sockaddr_un *)&a), "an address");
+    else
+        fuzz_must(mr_tcp_address(addresses[way], &a), "an address");
+    int fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t n = way == BY_LOCAL ? sizeof(struct sockaddr_un) : sizeof(struct sockaddr_in);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&a, n) != 0)
+        fuzz_fail("the server does not accept");
+    return fd;
+}
+
+/* The first message of the handshake, sometimes with an error. */
+static void begin_hello(fuzz_rng *r, int way, mr_hello *h, uint8_t first[MR_HELLO_CLIENT])
+{
+    static const uint8_t none[MR_HELLO_TOKEN];
+    *h = (mr_hello){.direct = way != BY_LOCAL};
+    mr_hello_begin(h, way == BY_LOCAL ? mr_local_settings_get()->token : none, first);
+    if (fuzz_once_in(r, 20))
+        first[fuzz_below(r, MR_HELLO_CLIENT)] ^= 1;
+}
+
+/* A connection with a completed handshake, unless that is to fail too. */
+static int shake_hands(fuzz_rng *r, int way)
+{
     mr_hello h;
     uint8_t first[MR_HELLO_CLIENT], second[MR_HELLO_SERVER], third[MR_HELLO_PROOF];
-    fuzz_must(mr_local_address("socket", &a), "an address");
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) != 0)
-        fuzz_fail("the server does not accept");
-    mr_hello_begin(&h, mr_local_settings_get()->token, first);
-    if (fuzz_once_in(r, 20))
-        first[fuzz_below(r, sizeof(first))] ^= 1;
+    int fd = connect_to(way);
+    begin_hello(r, way, &h, first);
     if (send(fd, first, sizeof(first), MSG_NOSIGNAL) != sizeof(first) ||
         !receive_all(fd, second, sizeof(second)))
         return fd;
@@ -312,13 +350,13 @@ static int shake_hands(fuzz_rng *r)
 }
 
 /* Some bytes of the stream, sometimes with descriptors. */
-static ssize_t send_some(fuzz_rng *r, int fd, mr_sv in)
+static ssize_t send_some(fuzz_rng *r, int way, int fd, mr_sv in)
 {
     char control[CMSG_SPACE(8 * sizeof(int))] = {0};
     size_t most = 1 + fuzz_below(r, 50000);
     struct iovec io = {(void *)(uintptr_t)in.p, MR_MIN(in.n, most)};
     struct msghdr m = {.msg_iov = &io, .msg_iovlen = 1};
-    int fds[8], n = fuzz_once_in(r, 3) ? 1 + (int)fuzz_below(r, fuzz_once_in(r, 5) ? 8 : 1) : 0;
+    int fds[8], n = way == BY_LOCAL && fuzz_once_in(r, 3) ? 1 + (int)fuzz_below(r, fuzz_once_in(r, 5) ? 8 : 1) : 0;
     for (int i = 0; i < n; i++)
         fds[i] = make_file(r);
     if (n) {
@@ -334,22 +372,76 @@ static ssize_t send_some(fuzz_rng *r, int fd, mr_sv in)
     return sent;
 }
 
+/* All of it, or as much as the server takes. */
+static bool send_secured(const mr_tls_library *lib, mr_tls *t, const void *p, size_t n)
+{
+    for (size_t taken; n; p = (const char *)p + taken, n -= taken) {
+        struct iovec io = {(void *)(uintptr_t)p, n};
+        mr_status *st = lib->send(t, &io, 1, &taken);
+        if (st || !taken) { /* the socket is full: the server waits for us to read, and need not be sent more */
+            mr_status_free(st);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The stream inside of TLS, from a peer with the keys of the cluster. */
+static void send_inside(fuzz_run *r, int fd, mr_sv in)
+{
+    const mr_tls_library *lib;
+    mr_tls_context *context;
+    mr_tls *t;
+    mr_hello h;
+    uint8_t first[MR_HELLO_CLIENT], second[MR_HELLO_SERVER], third[MR_HELLO_PROOF];
+    bool done = false;
+    size_t got = 0, n = 0;
+    fuzz_must(mr_net_tls(&lib), "TLS");
+    fuzz_must(lib->context_new(&worker.keys, false, "ps/0", &context), "keys");
+    fuzz_must(lib->open(context, fd, &t), "a session");
+    while (!done) {
+        fuzz_must(lib->handshake(t, &done), "a handshake");
+        usleep(done ? 0 : 50);
+    }
+    begin_hello(&r->rng, BY_TLS, &h, first);
+    mr_status *st = NULL;
+    if (send_secured(lib, t, first, sizeof(first)))
+        while (!st && got < sizeof(second)) {
+            bool drained;
+            struct iovec space = {second + got, sizeof(second) - got};
+            st = lib->receive(t, &space, 1, &n, &drained);
+            got += st ? 0 : n;
+        }
+    if (!st && got == sizeof(second)) {
+        mr_status_free(mr_hello_finish(&h, second, third));
+        if (send_secured(lib, t, third, sizeof(third)))
+            send_secured(lib, t, in.p, in.n);
+    }
+    mr_status_free(st);
+    lib->close(t);
+    lib->context_free(context);
+}
+
 static void send_stream(fuzz_run *r, mr_sv in)
 {
     char sink[4096];
-    if (!server)
-        serve();
-    int fd = shake_hands(&r->rng);
-    for (ssize_t n; in.n && (n = send_some(&r->rng, fd, in)) > 0;) {
+    int way = (int)fuzz_below(&r->rng, N_WAYS);
+    bool inside = way == BY_TLS && !fuzz_once_in(&r->rng, 3);
+    if (!servers[way])
+        serve(way);
+    int fd = way == BY_TLS ? connect_to(way) : shake_hands(&r->rng, way);
+    if (inside)
+        send_inside(r, fd, in);
+    for (ssize_t n; !inside && in.n && (n = send_some(&r->rng, way, fd, in)) > 0;) {
         in = (mr_sv){in.p + n, in.n - (size_t)n};
         if (fuzz_once_in(&r->rng, 3))
             (void)!recv(fd, sink, sizeof(sink), MSG_DONTWAIT);
     }
     if (fuzz_once_in(&r->rng, 2))
         shutdown(fd, SHUT_WR);
-    check_served();
+    check_served(way);
     close(fd);
-    r->counts[LIVE]++;
+    r->counts[way == BY_LOCAL ? LIVE : way == BY_TCP ? TCP : TLS]++;
 }
 
 /* ---- the target ---- */
@@ -381,9 +473,10 @@ static bool summary(const int64_t *counts, int64_t runs, FILE *out, FILE *err)
 {
     fprintf(
         out,
-        "frames %lld bodies %lld shared_pieces %lld too_large %lld refused_streams %lld live %lld",
+        "frames %lld bodies %lld shared_pieces %lld too_large %lld refused_streams %lld live %lld tcp %lld tls %lld",
         (long long)counts[FRAMES], (long long)counts[BODIES], (long long)counts[SHARED],
-        (long long)counts[TOO_LARGE], (long long)counts[ERRORS], (long long)counts[LIVE]);
+        (long long)counts[TOO_LARGE], (long long)counts[ERRORS], (long long)counts[LIVE], (long long)counts[TCP],
+        (long long)counts[TLS]);
     bool ok =
         runs < 1000 || (counts[SHARED] && counts[TOO_LARGE] && counts[BODIES] && counts[ERRORS]);
     if (!ok && err)
@@ -392,7 +485,7 @@ static bool summary(const int64_t *counts, int64_t runs, FILE *out, FILE *err)
 }
 
 const fuzz_target fuzz_net = {.name = "net",
-                              .about = "mutated streams through the local transport",
+                              .about = "mutated streams through the transports within and between hosts",
                               .prepare = prepare,
                               .n_runs = n_runs,
                               .n_counts = n_counts,
