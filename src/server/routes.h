@@ -1,6 +1,6 @@
 /* server/routes.h -- which transport leads to an address.
  *
- * Tasks of one host talk through shared memory, others through gRPC.  A task listens on both: at its port, and at a
+ * Tasks of one host talk through shared memory, others through gRPC and TCP beside it (net/direct.c).  A task listens on both: at its port, and at a
  * socket named after that port in a folder of its user: MILLRACE_SOCKETS (which `millrace launch` sets),
  * XDG_RUNTIME_DIR/millrace or /tmp/millrace-UID.  A folder that another user could write to is not used; then gRPC is
  * used for everything.  MILLRACE_SHM sets when the socket is used for an address of this host: auto (default: if it

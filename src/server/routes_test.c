@@ -44,7 +44,7 @@ static void check_falls_back(const char *reason)
     MR_CHECK_OK(mr_listeners_open("127.0.0.1:0", NULL, answer, NULL, &d, &port));
     char *address = mr_printf("127.0.0.1:%d", port);
     MR_CHECK_OK(mr_route_to(address, NULL, NULL, &net, &peer));
-    MR_CHECK_STR(net->name, "grpc");
+    MR_CHECK_STR(net->name, "direct");
     ask_init(&a, "/x.Y/Z", "", 0);
     ask_start(&a, net, peer);
     MR_CHECK_OK(ask_wait(&a));
