@@ -266,3 +266,68 @@ MR_TEST(frame_reader_takes_no_memory_for_a_head_that_lies)
     mr_str_deinit(&s);
     close_setting(t);
 }
+
+/* Two small parts and a large one between them, as a tensor between the fields of its message. */
+MR_TEST(frame_parts_in_the_stream_are_aligned_however_they_are_cut)
+{
+    enum { LARGE = 70000, N = 5 + LARGE + 3 };
+    static const size_t cuts[] = {1, 40, 63, 4096, 33000, 200000};
+    mr_frame_part parts[] = {{MR_FRAME_IN_STREAM, 5}, {MR_FRAME_IN_STREAM, 0}, {MR_FRAME_IN_STREAM, LARGE},
+                             {MR_FRAME_IN_STREAM, 3}};
+    char *body = mr_alloc(N);
+    mr_str s = {0};
+    for (int i = 0; i < N; i++)
+        body[i] = (char)(i * 7);
+    for (int k = 0; k < 2; k++)
+        add_frame(&s, (mr_frame_head){MR_FRAME_REPLY, .n_parts = 4, .id = 1, .stream_bytes = N}, "", parts, body);
+    for (int c = 0; c < MR_COUNT(cuts); c++) {
+        setting *t = open_setting();
+        mr_net_frame f[2];
+        int n;
+        MR_CHECK_OK(feed(t, mr_str_view(&s), cuts[c], f, &n));
+        MR_CHECK_INT(n, 2);
+        for (int k = 0; k < 2; k++) {
+            mr_sv v;
+            MR_CHECK_INT(f[k].body.pieces.n, 3); /* the empty one leaves no piece */
+            MR_CHECK_INT((uintptr_t)f[k].body.pieces.p[1].data % MR_SEGMENT_ALIGN, 0);
+            MR_CHECK_INT(f[k].body.pieces.p[1].n, LARGE);
+            MR_CHECK_OK(mr_bytes_flat(&f[k].body, &v));
+            MR_CHECK(v.n == N && memcmp(v.p, body, N) == 0);
+            mr_bytes_deinit(&f[k].body);
+        }
+        close_setting(t);
+    }
+    mr_str_deinit(&s);
+    mr_free(body);
+}
+
+/* The reader must not believe a size before it has compared it. */
+MR_TEST(frame_parts_in_the_stream_must_fit_the_body)
+{
+    static const struct {
+        mr_frame_part a, b;
+        uint64_t stream_bytes;
+    } cases[] = {
+        {{MR_FRAME_IN_STREAM, 5}, {MR_FRAME_IN_STREAM, 6}, 10},
+        {{MR_FRAME_IN_STREAM, 5}, {MR_FRAME_IN_STREAM, 4}, 10},
+        {{MR_FRAME_IN_STREAM, 5}, {MR_FRAME_IN_STREAM, UINT64_MAX - 2}, 2},
+        {{MR_FRAME_IN_STREAM, UINT64_MAX - 30}, {MR_FRAME_IN_STREAM, 30}, UINT64_MAX},
+        {{MR_FRAME_IN_STREAM, 5}, {0, 5}, 5}, /* in a segment, and the frame names none */
+    };
+    static const char body[16];
+    for (int i = 0; i < MR_COUNT(cases); i++) {
+        setting *t = open_setting();
+        t->reader.max_message = SIZE_MAX;
+        mr_frame_part parts[] = {cases[i].a, cases[i].b};
+        mr_net_frame f[1];
+        mr_str s = {0};
+        int n;
+        mr_frame_head h = {MR_FRAME_REPLY, .n_parts = 2, .id = 1, .stream_bytes = cases[i].stream_bytes};
+        add_frame(&s, h, "", parts, NULL);
+        mr_str_append(&s, body, sizeof(body));
+        MR_CHECK_ERR(feed(t, mr_str_view(&s), 1000, f, &n), MR_INVALID_ARGUMENT, "part");
+        MR_CHECK_INT(n, 0);
+        mr_str_deinit(&s);
+        close_setting(t);
+    }
+}
