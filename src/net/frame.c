@@ -103,7 +103,8 @@ mr_frame_part mr_frame_part_read(const uint8_t in[MR_FRAME_PART])
 typedef struct mr_frame_block {
     mr_refs refs; /* one for each piece, and one for the reader while it fills the block */
     mr_net_budget *budget;
-    size_t bytes; /* of the budget and of the memory */
+    size_t counted; /* bytes of the budget */
+    size_t bytes;
     char *data;
 } block;
 
@@ -114,7 +115,7 @@ static void block_drop(void *p)
     if (!mr_refs_drop(&b->refs))
         return;
     mr_allocator *a = mr_cpu_allocator();
-    mr_net_budget_give(b->budget, b->bytes);
+    mr_net_budget_give(b->budget, b->counted);
     a->free(a, b->data, b->bytes);
     mr_small_free(b, sizeof(*b));
 }
@@ -133,7 +134,7 @@ static block *block_new(mr_net_budget *budget, size_t n)
     block *b = mr_small_alloc(sizeof(*b));
     mr_refs_init(&b->refs);
     b->budget = budget;
-    b->bytes = n;
+    b->counted = b->bytes = n;
     b->data = data;
     return b;
 }
@@ -368,6 +369,11 @@ static mr_status *end_frame(mr_frame_reader *r, mr_net_frame *out)
     MR_ASSERT(r->state == IN_BODY && r->body_got == r->head.stream_bytes);
     *out = (mr_net_frame){.head = r->head, .text = r->text};
     mr_status *st = collect_body(r, &out->body);
+    if (r->block && r->head.kind == MR_FRAME_REPLY) {
+        /* What was asked for may become a tensor that lives for long; the budget is for what peers send unasked. */
+        mr_net_budget_give(r->budget, r->block->counted);
+        r->block->counted = 0;
+    }
     if (r->block)
         block_drop(r->block);
     r->block = NULL;

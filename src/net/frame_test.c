@@ -252,6 +252,26 @@ MR_TEST(frame_bodies_share_a_budget_until_they_are_dropped)
     close_setting(t);
 }
 
+/* A reply was asked for, and a tensor in its memory may live for long. */
+MR_TEST(frame_bodies_of_replies_leave_the_budget_when_they_are_complete)
+{
+    setting *t = open_setting();
+    char *body = mr_calloc(1, 600 << 10);
+    mr_str s = {0};
+    for (uint64_t id = 1; id <= 2; id++)
+        add_frame(&s, (mr_frame_head){MR_FRAME_REPLY, .id = id, .stream_bytes = 600 << 10}, "", NULL, body);
+    mr_net_frame f[2];
+    int n;
+    MR_CHECK_OK(feed(t, mr_str_view(&s), 100000, f, &n));
+    MR_CHECK(n == 2 && !f[0].too_large && !f[1].too_large);
+    MR_CHECK_INT(t->budget.used, 0);
+    mr_bytes_deinit(&f[0].body);
+    mr_bytes_deinit(&f[1].body);
+    mr_str_deinit(&s);
+    mr_free(body);
+    close_setting(t);
+}
+
 MR_TEST(frame_reader_takes_no_memory_for_a_head_that_lies)
 {
     setting *t = open_setting();
