@@ -57,7 +57,7 @@ static bool set_activation(const mr_node *n, mr_sv name, mr_conv_end *end)
     return true;
 }
 
-static void read_fused(const mr_node *n, mr_fused *f)
+static void read_fused(const mr_node *n, mr_fused_ops *f)
 {
     const mr_attr *ops = NULL;
     int i = 1;
@@ -124,7 +124,7 @@ void mr_fused_deinit(void *state)
 /* ---- what follows the sums ---- */
 
 /* True if the arguments of the node are vectors of that many channels and, for an addend, of the output's shape. */
-static bool arguments_fit(const mr_run *r, const mr_fused *f, int64_t channels, int rank, const int64_t *dims)
+static bool arguments_fit(const mr_run *r, const mr_fused_ops *f, int64_t channels, int rank, const int64_t *dims)
 {
     int vectors = f->norm ? 4 : 1;
     for (int i = 2; i < 2 + vectors; i++)
@@ -135,7 +135,7 @@ static bool arguments_fit(const mr_run *r, const mr_fused *f, int64_t channels, 
 }
 
 /* Fills in the vectors. *factors: the caller owns it, NULL if not needed. */
-static mr_status *begin_end(mr_run *r, const mr_fused *f, mr_conv_end *end, mr_tensor **factors)
+static mr_status *begin_end(mr_run *r, const mr_fused_ops *f, mr_conv_end *end, mr_tensor **factors)
 {
     *end = f->end;
     if (f->add)

@@ -10,17 +10,17 @@
 
 /* What the attr fused_ops of a node asks for: a bias or a normalization, then perhaps an addend, then perhaps an
  * activation. */
-typedef struct mr_fused {
+typedef struct mr_fused_ops {
     bool known; /* false: only the graph can tell, or it is an error */
     bool norm, add;
     float epsilon;
     mr_conv_end end; /* without the vectors */
-} mr_fused;
+} mr_fused_ops;
 
 typedef struct mr_fused_state { /* `inside` is first: mr_inside_run takes the whole for it */
     mr_inside inside;
     mr_conv_state conv; /* only `packed` for products of matrices */
-    mr_fused how;
+    mr_fused_ops how;
     bool ta, tb;
 } mr_fused_state;
 

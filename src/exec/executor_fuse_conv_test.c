@@ -1,4 +1,4 @@
-/* exec/fuse_conv_test.c -- passes/fuse_conv.c: which nodes become one, and that the values are those of the single nodes. */
+/* exec/executor_fuse_conv_test.c -- passes/fuse_conv.c: which nodes become one, and that the values are those of the single nodes. */
 #include <math.h>
 
 #include "base/memory.h"
