@@ -183,6 +183,7 @@ static const struct {
 } not_forced[] = {
     {"*Dataset*", "output_types says what the dataset before gives; elements pass as they are: see the test of that"},
     {"*IteratorGetNext*", "output_types says what the dataset gives; elements pass as they are"},
+    {"_FusedElementwise", "the types are those of the nodes in its body"},
     {"_ListToArray", "the types of both lists must be the same"},
     {"_ArrayToList", "the types of both lists must be the same"},
     {"TensorMapLookup", "the key must be in the map, which another node made"},

@@ -286,7 +286,7 @@ MR_TEST(fuse_cuts_a_region_that_is_too_large_for_one_node)
 
 MR_TEST(fuse_of_a_wide_graph_is_linear)
 {
-    enum { N = 20000 };
+    enum { N = 5000 };
     bench b;
     begin(&b);
     mr_out x = arg(&b, MR_FLOAT), y = arg(&b, MR_FLOAT);
