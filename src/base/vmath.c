@@ -375,8 +375,9 @@ MR_CLONES static int lgamma_block(int n, const float *x, double *y, int *negativ
 MR_CLONES static int lgamma_reflect(int n, const float *x, double *y)
 {
     int n_rare = 0;
+    MR_IVDEP
     for (int i = 0; i < n; i++) {
-        double a = fabs((double)x[i]), part = a - (a + ROUNDER_D - ROUNDER_D), z = part * part;
+        double signed_x = (double)x[i], positive = y[i], a = fabs(signed_x), part = a - (a + ROUNDER_D - ROUNDER_D), z = part * part;
         double s = 0.0004474948874409007; /* sin(pi part) / part, to 2^-43 */
         s = s * z - 0.007364007616384091;
         s = s * z + 0.08214479528688155;
@@ -384,10 +385,10 @@ MR_CLONES static int lgamma_reflect(int n, const float *x, double *y)
         s = s * z + 2.5501640359116093;
         s = s * z - 5.16771277998806;
         s = s * z + 3.1415926535896346;
-        double r = 1.1447298858494002 - log2_double(a * fabs(part * s)) * LN2_D - y[i];
+        double r = 1.1447298858494002 - log2_double(a * fabs(part * s)) * LN2_D - positive;
         r = part == 0.0 ? (double)INFINITY : r;
-        y[i] = (double)x[i] < 0.0 ? r : y[i];
-        n_rare += ((double)x[i] < 0.0) & (fabs(r) < 1e-3);
+        y[i] = signed_x < 0.0 ? r : positive;
+        n_rare += (signed_x < 0.0) & (fabs(r) < 1e-3);
     }
     return n_rare;
 }
