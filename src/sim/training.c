@@ -9,7 +9,7 @@
 #include "base/wrap.h"
 #include "sim/show.h"
 
-enum { USUAL_STEPS = 200, FEW_STEPS = 20, USUAL_WORK = MR_SIM_MAX_WORK / 20, SHOWN_STEPS = 3, SHOWN_TASKS = 12,
+enum { USUAL_STEPS = 200, FEW_STEPS = 20, USUAL_WORK = MR_SIM_MAX_WORK / 20, SHOWN_STEPS = 3, MOST_SHOWN_STEPS = 12, SHOWN_TASKS = 12,
        JSON_STEP_SPANS = 10000, JSON_INCIDENTS = 10000 };
 
 /* ---- the job ---- */
@@ -40,6 +40,17 @@ static mr_status *settle_steps(const mr_sim_plan *p, mr_simtrain_job *j)
     return NULL;
 }
 
+/* Workers that do not wait for a slow one have made several steps when it ends its first, which is to be seen, too. */
+static int shown_steps(const mr_simtrain_job *j)
+{
+    double factor = 1;
+    bool all_wait = j->mode == MR_SIMTRAIN_ALLREDUCE || (j->mode == MR_SIMTRAIN_SYNC && !j->backup && !j->adaptive);
+    for (int i = 0; i < j->n_slow && !all_wait; i++)
+        if (j->slow[i].kind == MR_SIMTRAIN_WORKER && j->slow[i].at_s == 0)
+            factor = MR_MAX(factor, j->slow[i].factor);
+    return factor > MOST_SHOWN_STEPS ? SHOWN_STEPS : MR_MAX(SHOWN_STEPS, (int)ceil(factor) + 1);
+}
+
 static mr_status *make_job(const mr_sim_plan *p, mr_sim_step *s, mr_sim_training *t)
 {
     const mr_sim_graph_plan *g = &p->graph;
@@ -49,7 +60,7 @@ static mr_status *make_job(const mr_sim_plan *p, mr_sim_step *s, mr_sim_training
     t->chunks = mr_sim_step_chunks(s, &t->job.n_chunks);
     t->job.chunks = t->chunks;
     t->job.batch = batch >= 0 ? (double)g->params[batch] : 1;
-    t->job.span_steps = SHOWN_STEPS;
+    t->job.span_steps = shown_steps(&t->job);
     if (!p->cluster.shard && t->job.mode != MR_SIMTRAIN_ALLREDUCE)
         deal_out(t->chunks, t->job.n_chunks, t->job.n_ps);
     return settle_steps(p, &t->job);
@@ -171,7 +182,7 @@ void mr_sim_show_training(const mr_sim_training *t, const mr_terminal *to, mr_st
         n_incidents += is_incident(&t->result.spans.p[i]);
     if (n_incidents < t->result.spans.n) {
         char head[40];
-        snprintf(head, sizeof head, "the first %d steps", SHOWN_STEPS);
+        snprintf(head, sizeof head, "the first %d steps", t->job.span_steps);
         mr_sim_put_heading(to, "\n", head, out);
         show_spans(t, STEPS, to, out);
     }
@@ -247,14 +258,14 @@ static void put_span(const mr_simtrain_span *x, int *n, mr_str *out)
                   x->kind == MR_SIMTRAIN_PS ? "ps" : "worker", x->index, mr_simtrain_doing_name(x->doing), x->step);
     put_number(out, "start_s", x->start_s);
     put_number(out, "end_s", x->end_s);
-    mr_str_appendc(out, '}');
+    mr_str_appendz(out, x->dropped ? ", \"dropped\": true}" : "}");
 }
 
 /* A task that crashed again before it worked, or did not work again before the end, has no span of its downtime. */
 static void put_downtime(const mr_simtrain_result *r, int loss, int *n, mr_str *out)
 {
     const mr_simtrain_loss *l = &r->losses.p[loss];
-    mr_simtrain_span x = {l->kind, l->index, MR_SIMTRAIN_DOWN, -1, 0, l->at_s, r->total_s};
+    mr_simtrain_span x = {l->kind, l->index, MR_SIMTRAIN_DOWN, -1, 0, l->at_s, r->total_s, false};
     for (int i = loss + 1; i < r->losses.n; i++) {
         const mr_simtrain_loss *k = &r->losses.p[i];
         if (k->index == l->index && (k->kind == MR_SIMTRAIN_PS) == (l->kind == MR_SIMTRAIN_PS)) {
@@ -296,6 +307,7 @@ static void join_spans(span_list *list, double gap_s)
         bool same_step = x.kind == MR_SIMTRAIN_PS || (open && open->step == x.step);
         if (open && same_step && x.start_s <= open->end_s + gap_s) {
             open->end_s = MR_MAX(open->end_s, x.end_s);
+            open->dropped |= x.dropped;
         } else {
             newest[x.doing] = n;
             list->p[n++] = x;
@@ -316,13 +328,13 @@ static void gather_spans(const mr_simtrain_result *r, const uint8_t *watched, in
     }
 }
 
-/* Few enough spans of whole steps. A small cluster keeps all. Otherwise spans that touch are joined, and then those
+/* Few enough spans of whole steps, of at most *n_steps. A small cluster keeps all. Otherwise spans that touch are joined, and then those
  * between which so little time passes that it cannot be seen; if even that is not enough, there are fewer steps, and
  * at last spans that are farther apart are joined. */
 static void choose_spans(const mr_simtrain_result *r, const uint8_t *watched, span_list *list, int *n_steps)
 {
     double unseen_s = 0;
-    for (*n_steps = SHOWN_STEPS;; --*n_steps) {
+    for (;; --*n_steps) {
         double first_s = INFINITY, last_s = 0;
         gather_spans(r, watched, *n_steps, list);
         for (int i = 0; i < list->n; i++) {
@@ -347,7 +359,7 @@ static void choose_spans(const mr_simtrain_result *r, const uint8_t *watched, sp
 static void put_spans(const mr_sim_training *t, mr_str *out)
 {
     const mr_simtrain_result *r = &t->result;
-    int n_ps = t->job.mode == MR_SIMTRAIN_ALLREDUCE ? 0 : t->job.n_ps, n = 0, n_steps = 0, n_incidents = 0, n_watched[2] = {0};
+    int n_ps = t->job.mode == MR_SIMTRAIN_ALLREDUCE ? 0 : t->job.n_ps, n = 0, n_steps = t->job.span_steps, n_incidents = 0, n_watched[2] = {0};
     uint8_t *watched = mr_new_array(uint8_t, r->n_workers + n_ps + 1);
     span_list list = {0};
     mr_simtrain_watch(&t->job, watched);

@@ -143,6 +143,22 @@ MR_TEST(sim_training_json_has_spans_of_tasks_with_which_something_happens)
     mr_str_deinit(&json);
 }
 
+/* The fourth worker needs five steps of the others for its first, whose gradient is dropped. */
+MR_TEST(sim_training_json_says_which_gradients_are_dropped)
+{
+    const char *five = "\"workers\": 4, \"backup\": 1, \"mode\": \"backup\", \"steps\": 30, "
+                       "\"slow\": [{\"worker\": 3, \"factor\": 5}]";
+    mr_str json = training_json(five);
+    check_json(&json);
+    MR_CHECK_INT(count(&json, "\"spans_of\": {\"steps\": 6,"), 1);
+    MR_CHECK(count(&json, "\"dropped\": true") >= 1);
+    mr_str_deinit(&json);
+    json = training_json("\"workers\": 5, \"mode\": \"sync\", \"steps\": 30, \"slow\": [{\"worker\": 3, \"factor\": 5}]");
+    MR_CHECK_INT(count(&json, "\"spans_of\": {\"steps\": 3,"), 1);
+    MR_CHECK_INT(count(&json, "\"dropped\": true"), 0);
+    mr_str_deinit(&json);
+}
+
 MR_TEST(sim_training_sweep_is_an_object_of_points)
 {
     mr_sim_plan p;

@@ -288,7 +288,7 @@ static void take_ps_down(mr_jobsim *s, int ps, int loss)
 {
     s->ps[ps].up = s->ps[ps].ready = false;
     if (s->ps_loss[ps] < 0)
-        s->n_open++;
+        s->n_open++, s->n_unsettled++;
     s->ps_loss[ps] = loss;
     mr_jobsim_ps_forget(s, ps);
     spoil_save(s);
@@ -304,6 +304,7 @@ static void take_worker_down(mr_jobsim *s, int worker, int loss)
     w->up = false;
     w->loss = loss;
     s->n_open++;
+    s->n_unsettled++;
     mr_jobsim_stop(s, worker);
     if (worker == s->chief) {
         s->leads = false;
@@ -336,7 +337,7 @@ static void crash_task(mr_jobsim *s, int task, bool silent)
         return;
     }
     mr_simtrain_loss l = {is_ps ? MR_SIMTRAIN_PS : task == s->chief ? MR_SIMTRAIN_CHIEF : MR_SIMTRAIN_WORKER,
-                          is_ps ? task - s->n_workers : task, silent, s->now_s, NAN, NAN, NAN, 0, 0, NAN, 0};
+                          is_ps ? task - s->n_workers : task, silent, s->now_s, NAN, NAN, NAN, false, 0, 0, NAN, 0};
     mr_vec_push(&r->losses, l);
     mr_jobsim_progress(s);
     if (is_ps)
@@ -436,14 +437,30 @@ void mr_jobsim_start_failures(mr_jobsim *s)
         mr_jobsim_after(s, -1, j->crashes[i].at_s, crash_given, i);
 }
 
-/* Variables of a lost parameter server get no updates; updates that were in flight do not count. */
+/* Measures how long there was no progress before this update, for every loss that is not settled.
+ *
+ * Variables of a lost parameter server get no updates; updates that were in flight do not count. The first update after
+ * the loss of a worker may be a step for which it had already sent its gradient, so later pauses count too, until the
+ * worker is back or has crashed again. Pauses as long as those without a failure are not its effect. */
 void mr_jobsim_updated(mr_jobsim *s)
 {
-    for (int i = s->result->losses.n - 1; i >= 0 && s->n_open > 0; i--) {
+    double pause_s = s->now_s - s->update_s;
+    if (s->n_unsettled == 0)
+        s->usual_pause_s = MR_MAX(s->usual_pause_s, pause_s);
+    for (int i = s->result->losses.n - 1, left = s->n_unsettled; i >= 0 && left > 0; i--) {
         mr_simtrain_loss *l = &s->result->losses.p[i];
-        if (!isnan(l->stopped_s) || (l->kind == MR_SIMTRAIN_PS && isnan(l->back_s)))
+        bool is_ps = l->kind == MR_SIMTRAIN_PS;
+        if (l->settled || (is_ps && isnan(l->back_s)))
             continue;
-        l->stopped_s = s->now_s - l->at_s;
-        s->n_open--;
+        left--;
+        if (isnan(l->stopped_s)) {
+            l->stopped_s = s->now_s - l->at_s;
+            s->n_open--;
+        } else if (pause_s > 1.01 * s->usual_pause_s) {
+            l->stopped_s = MR_MAX(l->stopped_s, pause_s);
+        }
+        l->settled = is_ps || s->workers[l->index].loss != i;
+        s->n_unsettled -= l->settled;
     }
+    MR_ASSERT(s->n_open >= 0 && s->n_unsettled >= s->n_open);
 }

@@ -128,6 +128,23 @@ MR_TEST(simtrain_the_barrier_waits_for_a_lost_worker_that_is_soon_back)
     mr_simtrain_result_deinit(&r);
 }
 
+/* Worker 0 is slow, so at 1.17 s the gradient of the lost worker is already there and that step ends without it. */
+MR_TEST(simtrain_a_pause_begins_after_the_step_that_a_lost_worker_had_already_done)
+{
+    mr_simtrain_crash crash = {MR_SIMTRAIN_WORKER, 2, 1.17, false};
+    mr_simtrain_slow slow = {.kind = MR_SIMTRAIN_WORKER, .index = 0, .factor = 2};
+    mr_simtrain_job j = job_with(&crash, 4);
+    j.mode = MR_SIMTRAIN_SYNC;
+    j.slow = &slow;
+    j.n_slow = 1;
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
+    const mr_simtrain_loss *l = &r.losses.p[0];
+    MR_CHECK_NEAR(l->back_s, 1.17 + 1 + 0.05, 0.01);
+    /* from the step that ends at 1.2 s until the worker has computed one */
+    MR_CHECK_NEAR(l->stopped_s, l->back_s - 1.2 + 0.120, 0.01);
+    mr_simtrain_result_deinit(&r);
+}
+
 MR_TEST(simtrain_the_barrier_gives_up_a_silent_worker_after_its_lease)
 {
     mr_simtrain_crash crash = {MR_SIMTRAIN_WORKER, 2, 3.05, false};

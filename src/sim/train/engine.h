@@ -91,6 +91,7 @@ typedef struct mr_jobsim_worker {
     int64_t clock;       /* steps done */
     /* at the barrier */
     int64_t stamp, token, gave, judged;
+    int push_span; /* position of the recorded span of its last push; -1: there is none */
     mr_recovery recovery;
     mr_election election;
     int loss; /* the crash it is recovering from; -1: none */
@@ -199,6 +200,8 @@ struct mr_jobsim {
     int *ps_loss;   /* by parameter server: the crash it has not recovered from; -1 */
     uint8_t *noticed; /* by task: its current crash was noticed */
     int n_open;       /* losses after which no update has been applied yet */
+    int n_unsettled;  /* losses whose pause may become longer */
+    double usual_pause_s; /* longest time between two updates while no loss was unsettled */
     mr_jobsim_cut *cuts; /* by worker */
     bool is_level;    /* a cut began, and no update has been applied since */
 

@@ -155,6 +155,8 @@ static void count_dropped(mr_jobsim *s, int worker, int64_t stamp)
     if (stamp < s->sync.stamp) {
         s->result->dropped++;
         w->sum.dropped++;
+        if (w->push_span >= 0)
+            s->result->spans.p[w->push_span].dropped = true;
     }
 }
 

@@ -29,7 +29,7 @@ static void init_workers(mr_jobsim *s)
         w->random = seed_of(j->seed, i);
         w->factor = j->spread > 0 ? exp(j->spread * mr_jobsim_normal(&w->random)) : 1;
         w->up = true;
-        w->loss = -1;
+        w->loss = w->push_span = -1;
         w->phase = MR_JOBSIM_AWAY; /* until mr_jobsim_go: another worker's begin must not start it too */
         w->arrived = s->arrived_memory + (size_t)i * (size_t)j->n_chunks;
         for (int k = 0; k < 2; k++)

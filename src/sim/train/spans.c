@@ -75,6 +75,6 @@ void mr_jobsim_span(mr_jobsim *s, mr_simtrain_kind kind, int index, mr_simtrain_
     } else if (!has_room(s, kind, index, start_s)) {
         return;
     }
-    mr_simtrain_span v = {kind, index, doing, chunk, step, start_s, end_s};
+    mr_simtrain_span v = {kind, index, doing, chunk, step, start_s, end_s, false};
     mr_vec_push(&s->result->spans, v);
 }

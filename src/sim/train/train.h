@@ -167,7 +167,9 @@ typedef struct mr_simtrain_loss {
     bool silent;
     double at_s, noticed_s, back_s; /* back: the task works again; NAN: it did not before the end */
     double stopped_s;       /* from the crash until gradients are applied again; after the loss of a worker, those of
-                             * others */
+                             * others, or the longest time without any until it is back, if that is unusually long: a
+                             * barrier may complete one more step with gradients that the worker had already sent */
+    bool settled;           /* stopped_s does not change any more */
     double lost_steps;      /* steps, in units of one worker, that were applied and must be repeated */
     double lost_s;          /* the time since that checkpoint */
     double checkpoint_at_s; /* when the restored checkpoint was complete; NAN: none was restored */
@@ -196,6 +198,7 @@ typedef struct mr_simtrain_span {
     int chunk; /* -1: belongs to no chunk */
     int step;
     double start_s, end_s;
+    bool dropped; /* PUSH: the gradient came too late for its step */
 } mr_simtrain_span;
 
 /* How many steps count at a time: steps that a crash has lost are subtracted. */

@@ -44,7 +44,9 @@ static void finish_if_done(mr_jobsim *s, int worker)
         mr_jobsim_ring_computed(s, worker);
         return;
     }
+    int n_spans = s->result->spans.n;
     own_span(s, worker, MR_SIMTRAIN_PUSH, -1, w->free_s);
+    w->push_span = s->result->spans.n > n_spans ? n_spans : -1;
     w->sum.push_s += spent_s(s, w);
     w->free_s = s->now_s;
     w->phase = MR_JOBSIM_IDLE;
