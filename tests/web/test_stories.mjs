@@ -73,6 +73,9 @@ test("stories_say_that_they_were_changed", async (t) => {
   await t.page.keyboard.press("End");
   await t.sent((p) => p.devices[1].speedup > 1);
   await t.at("story-changed").waitFor();
+  check(!(await t.at("story-text").isVisible()), "a text that may no longer be true is read first");
+  await t.at("story-before").click();
+  check(await t.at("story-text").isVisible(), "the text cannot be read any more");
   await t.at("story-reset").click();
   await t.sent((p) => p.devices[1].speedup === 0.1, "the story starts over");
   check(!(await t.at("story-changed").count()), "it still says that it was changed");
@@ -92,6 +95,34 @@ test("stories_of_a_training_show_the_step_of_the_cluster", async (t) => {
   check(training.step_s.median > step_s, "the cluster is faster than a worker");
   const size = (name) => t.at(name).evaluate((e) => parseFloat(getComputedStyle(e).fontSize));
   check((await size("in-cluster")) > (await size("step-time")), "the step of one worker is the larger number");
+});
+
+test("stories_of_a_training_compare_the_cluster_with_one_worker", async (t) => {
+  for (const number of [4, 5, 6]) {
+    await t.open();
+    await t.at(`story-${number}`).click();
+    await t.sent((p) => p.cluster);
+    const { training, step_s } = await t.compare();
+    const batch = t.shown.plan.graph.batch;
+    const value = async (name) => Number(await t.at(name).getAttribute("data-value"));
+    same(await value("cluster-rate"), training.examples_per_s, "images per second");
+    const times = (training.examples_per_s * step_s) / batch;
+    check(Math.abs((await value("cluster-times")) / times - 1) < 1e-9, `not ${times} times one worker`);
+    check(times > 0.5 && times < 5, `${times} times one worker`);
+    same(await t.at("in-total").count(), training.losses.length ? 1 : 0, "the total is the large number");
+  }
+});
+
+test("stories_begin_at_the_top", async (t) => {
+  await t.open({ width: 390, height: 844 });
+  await t.at("story-4").click();
+  await t.sent((p) => p.cluster?.mode === "sync");
+  await t.compare();
+  await t.page.evaluate(() => scrollTo(0, 1000));
+  check((await t.page.evaluate(() => scrollY)) > 0, "the page cannot be scrolled");
+  await t.at("story-5").evaluate((e) => e.click()); // a click of the mouse would scroll to the button
+  await t.sent((p) => p.cluster?.mode === "backup");
+  same(await t.page.evaluate(() => scrollY), 0, "how far the page is scrolled");
 });
 
 for (const [width, height] of [[1280, 720], [390, 844]])

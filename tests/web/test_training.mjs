@@ -69,6 +69,39 @@ test("training_kill_a_worker", async (t) => {
   same((await t.compare()).training.losses, [], "losses");
 });
 
+// In sync mode the others cannot go on, although a step may still end right after the kill: what the page says and
+// draws is as long as the wait.
+test("training_others_wait_for_a_killed_worker", async (t) => {
+  await openStory(t, 4, "sync");
+  await t.at("remove-event-0").click();
+  await t.sent((p) => p.cluster && !p.cluster.slow, "no worker is slow");
+  await moveTo(t, 0.5);
+  await t.at("kill-worker-1").click();
+  await t.sent((p) => p.cluster?.crashes?.length === 1, "worker 1 is killed");
+  const { training } = await t.compare();
+  const { stopped_s, at_s, back_s } = training.losses[0];
+  check(stopped_s > 0.9 * (back_s - at_s), `${stopped_s} s without a step, but the worker is back after ${back_s - at_s} s`);
+  const text = await t.at("training-findings").innerText();
+  check(text.includes("made no progress for") && !text.includes("went on"), `the findings are '${text}'`);
+  same(Number(await t.at("training-stopped").getAttribute("data-value")), stopped_s, "stopped by failures");
+  const waits = await t.page.locator("[data-test=training-whole] .training-bar-wait title").allTextContents();
+  check(waits.some((s) => s.startsWith("worker 0: waiting")), `the lanes of the whole training have ${waits}`);
+  same(Number(await t.at("in-total").getAttribute("data-value")), training.total_s, "the large number");
+});
+
+test("training_dropped_gradients_are_drawn", async (t) => {
+  const { training } = await openStory(t, 5, "backup");
+  check(training.spans.some((s) => s.dropped && s.task === "worker:3"), "no recorded gradient of worker 3 is dropped");
+  const drops = await t.page.locator("[data-test=training-first] .training-dropped title").allTextContents();
+  check(drops.length > 0 && drops.every((s) => s.startsWith("worker 3")), `drawn as dropped: ${drops}`);
+  check((await t.page.getByText("gradient dropped").count()) === 1, "the legend has no dropped gradient");
+  same(await t.at("first-no-drop").count(), 0, "a note that none is dropped");
+  same(await t.at("machines").innerText(), "4 gradients needed + 1 backup = 5 machines.", "machines");
+  check((await t.at("backup-about").innerText()).includes("first 4 gradients of 5"), "no worker is the backup");
+  same(await t.at("dropped-3").innerText(), `${training.each_worker[3].dropped} dropped`, "worker 3");
+  same(await t.at("dropped-0").count(), 0, "gradients of worker 0 are dropped");
+});
+
 test("training_kill_a_server_with_and_without_a_checkpoint", async (t) => {
   await openStory(t, 4, "sync");
   const killed = await moveTo(t, 0.6);
@@ -99,6 +132,9 @@ test("training_slow_and_fast_again", async (t) => {
   await t.sent((p) => p.cluster?.slow?.length === slow.length + 1, "worker 0 is slow");
   const { factor, ...rest } = last(t.shown.plan.cluster.slow);
   same(rest, { worker: 0 }, "who is slow from the beginning");
+  same(await t.at("slow-worker-0").innerText(), "Slow: on", "the pressed button");
+  check((await t.page.getByRole("status").allInnerTexts()).some((s) => s.includes("from the beginning")),
+    "the page does not say from when on");
   check(factor > 1, `factor ${factor}`);
   const slower = (await t.compare()).training;
   await t.at("slow-worker-0").click();
@@ -153,6 +189,8 @@ test("training_buttons_without_a_playhead_act_in_the_middle", async (t) => {
   await t.sent((p) => p.cluster?.checkpoints?.length === 1);
   const [at] = t.shown.plan.cluster.checkpoints;
   check(Math.abs(at / training.total_s - 0.5) < 0.02, `the checkpoint is at ${at} of ${training.total_s} s`);
+  check((await t.page.getByRole("status").allInnerTexts()).some((s) => s.includes("The playhead was moved")),
+    "the page does not say why the time is another one");
   await t.compare();
 });
 
@@ -216,6 +254,12 @@ test("training_figures_are_kept_for_comparison", async (t) => {
   const after = (await t.compare()).training;
   same(await t.at("kept-training-total").getAttribute("data-value"), String(before.total_s), "kept total");
   check(before.total_s !== after.total_s, "both modes take the same time");
+  for (const row of await t.page.locator(".training-figures tbody tr").all()) {
+    const [now, kept] = [await row.locator("b").innerText(), await row.locator(".training-kept").innerText()];
+    const diff = row.locator(".training-diff");
+    if (now === kept) same(await diff.count(), 0, `differences of ${now}`);
+    else if (await diff.count()) check(!(await diff.innerText()).includes("<1"), `${now} and ${kept} differ by <1 %`);
+  }
   await t.at("forget-kept").click();
   await until(async () => !(await t.at("kept-training-total").count()), "the kept figures are gone");
 });

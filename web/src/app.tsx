@@ -11,9 +11,11 @@ import {
   busy, change, error, expanded, files, messageOf, models, narrow, notice, plan, result, selected, story, tab, theme,
   time, toggleTheme, unreachable,
 } from "./state";
+import { exampleWord, number as figure } from "./findings";
 import { currentVariant, openStory, stories } from "./stories";
 import { TimelineView } from "./timeline";
 import { TrainingView } from "./training";
+import type { Training } from "./types";
 import { WhyView } from "./why";
 import { Button, compareTimes, formatSeconds, NumberField, threeDigits } from "./widgets";
 
@@ -111,7 +113,7 @@ function StoryActions() {
         </Button>
       ))}
       {number < stories.length && (
-        <Button test="story-next" kind="quiet" onClick={() => void openStory(number + 1)}>
+        <Button test="story-next" onClick={() => void openStory(number + 1)}>
           Next: {stories[number].title} →
         </Button>
       )}
@@ -160,8 +162,8 @@ function Header() {
   );
 }
 
-// The text is about the plan and the tab of its story. It stays readable after a change, because it may have asked for
-// that change, but it may no longer be true.
+// The text is about the plan and the tab of its story. After a change it may no longer be true, so it is folded away; it
+// can still be read, because it may have asked for that change.
 function StoryText() {
   const number = story.value;
   const s = number === null ? null : stories[number - 1];
@@ -169,6 +171,7 @@ function StoryText() {
   return (
     <section class="board-story" aria-label="Story">
       {s && number ? (
+        <>
         <p>
           {changed && (
             <>
@@ -185,8 +188,15 @@ function StoryText() {
               </button>{" "}
             </>
           )}
-          <span data-test="story-text" class={changed || tab.value !== s.tab ? "muted" : ""}>{s.text}</span>
+          {!changed && <span data-test="story-text" class={tab.value !== s.tab ? "muted" : ""}>{s.text}</span>}
         </p>
+        {changed && (
+          <details class="board-story-before">
+            <summary data-test="story-before">Story as it was</summary>
+            <s data-test="story-text" class="muted">{s.text}</s>
+          </details>
+        )}
+        </>
       ) : (
         <p class="muted">
           Move a slider, or choose a node in the graph: every change is simulated again at once. The buttons 1 to 6 open
@@ -277,10 +287,27 @@ function Alone() {
   );
 }
 
-// The step of the cluster takes longer than that of one worker alone: workers also wait, fetch parameters and send
-// gradients.
+// "9786 images/s: 3.73× one worker". A step of the cluster takes longer than that of one worker, but it uses the examples
+// of all workers, so only examples per second say what the cluster is good for.
+function ClusterRate(p: { training: Training }) {
+  const g = plan.value.graph;
+  const usual = models.value.find((m) => m.name === g?.model)?.params.find((x) => x.name === "batch")?.usual;
+  const batch = g?.file || usual === undefined ? 1 : typeof g?.batch === "number" ? g.batch : usual;
+  const alone = batch / result.value!.step_s;
+  const rate = p.training.examples_per_s;
+  const times = rate / alone;
+  return (
+    <li title={`One worker alone: ${figure(alone)} ${exampleWord(g?.model).many}/s`}>
+      <b data-test="cluster-rate" data-value={rate}>{figure(rate)} {exampleWord(g?.model).many}/s</b>:{" "}
+      <b data-test="cluster-times" data-value={times}>{threeDigits(times)}×</b> one worker
+    </li>
+  );
+}
+
 function Readout() {
   const r = result.value;
+  const t = tab.value === "training" ? r?.training : undefined;
+  const failed = (t?.losses?.length ?? 0) > 0; // then the time of a usual step says little
   const median = tab.value === "training" ? r?.training?.step_s.median : null;
   const ofWorker = (
     <strong data-test="step-time" data-value={r?.step_s} aria-live="polite">{formatSeconds(r?.step_s)}</strong>
@@ -289,13 +316,20 @@ function Readout() {
     <section class={`board-readout ${error.value ? "stale" : ""}`} aria-label="Step time">
       {r && median ? (
         <>
-          <div class="board-time" title="The median of the steps of the simulated training">
-            <span class="muted">Step of the cluster</span>
-            <strong data-test="in-cluster" data-value={median}>{formatSeconds(median)}</strong>
-          </div>
+          {failed ? (
+            <div class="board-time" title="With all its failures">
+              <span class="muted">The whole training</span>
+              <strong data-test="in-total" data-value={t!.total_s}>{formatSeconds(t!.total_s)}</strong>
+            </div>
+          ) : (
+            <div class="board-time" title="The median of the steps of the simulated training">
+              <span class="muted">Step of the cluster</span>
+              <strong data-test="in-cluster" data-value={median}>{formatSeconds(median)}</strong>
+            </div>
+          )}
           <ul class="board-alone">
-            <li>one worker alone: {ofWorker}</li>
-            <li>the cluster takes {threeDigits(median / r.step_s)}× as long</li>
+            <ClusterRate training={t!} />
+            <li>step of one worker alone: {ofWorker}</li>
           </ul>
         </>
       ) : (

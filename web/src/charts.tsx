@@ -6,7 +6,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { api } from "./api";
-import { type Asked, type Bar, kindNames, type Task, number, percent, plural, seconds, taskName } from "./findings";
+import { type Asked, type Bar, kindNames, type Task, number, percent, plural, seconds, shortName, taskName } from "./findings";
 import { messageOf, plan } from "./state";
 import type { Loss, Plan, Sweep, SweepPoint, Training } from "./types";
 
@@ -116,9 +116,12 @@ function TimeAxis(p: { end_s: number; width: number; y: number; height: number }
 export interface Lane {
   task: Task;
   bars: Bar[];
+  drops?: number[]; // times at which its gradients were dropped
   mark?: string; // why this lane is special
   slow?: { start_s: number; end_s: number }[];
 }
+
+const cross = (x: number, y: number, r: number) => `M${x - r},${y - r}L${x + r},${y + r}M${x - r},${y + r}L${x + r},${y - r}`;
 
 // One row per task. Rows become thinner if there are many, and then only some have names.
 export function LanesChart(p: {
@@ -159,7 +162,7 @@ export function LanesChart(p: {
                   x={GUTTER - 8}
                   y={y + thick / 2 + 4}
                   text-anchor="end">
-                  {taskName(lane.task)}
+                  {shortName(lane.task)}
                 </text>
               )}
               <rect class="training-lane" x={GUTTER} y={y} width={inner} height={thick} />
@@ -187,6 +190,13 @@ export function LanesChart(p: {
                       {`${taskName(lane.task)}: ${kindNames[b.kind]} from ${seconds(b.start_s)} to ${seconds(b.end_s)}`}
                     </title>
                   </rect>
+                ))}
+              {lane.drops
+                ?.filter((s) => s <= p.end_s)
+                .map((s) => (
+                  <path key={`d${s}`} class="training-dropped" d={cross(x(s), y + thick / 2, Math.min(5, thick / 2))}>
+                    <title>{`${taskName(lane.task)}: its gradient was dropped at ${seconds(s)}`}</title>
+                  </path>
                 ))}
             </g>
           );

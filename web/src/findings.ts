@@ -90,7 +90,10 @@ export interface Task {
 }
 
 const task = (kind: "worker" | "ps", index: number): Task => ({ kind, index, id: `${kind}:${index}` });
-export const taskName = (t: { kind: string; index: number }) => `${t.kind} ${t.index}`;
+export const taskName = (t: { kind: string; index: number }) =>
+  t.kind === "ps" ? `server ${t.index} (ps)` : `${t.kind} ${t.index}`;
+// Where there is little room.
+export const shortName = (t: { kind: string; index: number }) => `${t.kind === "ps" ? "server" : t.kind} ${t.index}`;
 
 export function workersOf(c: Cluster | undefined): Task[] {
   return Array.from({ length: Math.max(1, (c?.workers ?? 1) + backupOf(c)) }, (_, i) => task("worker", i));
@@ -123,11 +126,11 @@ function slowText(s: Slow): string {
     : from > 0
       ? ` from ${seconds(from)} on`
       : "";
-  return `${slowTask(s)} ${slowIndex(s)} is ${much}${when}`;
+  return `${taskName({ kind: slowTask(s), index: slowIndex(s) })} is ${much}${when}`;
 }
 
 function crashText(c: Crash): string {
-  const who = c.task === "chief" ? "chief" : `${c.task ?? "worker"} ${c.index ?? 0}`;
+  const who = c.task === "chief" ? "chief" : taskName({ kind: c.task ?? "worker", index: c.index ?? 0 });
   return `${who} killed at ${seconds(c.at_s ?? 1)}${c.silent ? " with its host" : ""}`;
 }
 
@@ -135,7 +138,7 @@ const cutStart = (c: Cut) => c.at_s ?? 1;
 const cutEnd = (c: Cut) => cutStart(c) + (c.for_s ?? 1);
 
 function cutText(c: Cut): string {
-  const peer = c.ps === undefined ? "" : ` from ps ${c.ps}`;
+  const peer = c.ps === undefined ? "" : ` from ${taskName({ kind: "ps", index: c.ps })}`;
   return `worker ${c.worker ?? 0} cut off${peer} from ${seconds(cutStart(c))} to ${seconds(cutEnd(c))}`;
 }
 
@@ -241,6 +244,7 @@ export interface Bar {
 
 export interface Lanes {
   steps: Map<string, Bar[]>; // the first steps
+  drops: Map<string, number[]>; // when gradients were dropped in the first steps
   events: Map<string, Bar[]>; // checkpoints and failures of the whole training
   window_s: number; // end of the first steps; 0: none are known
 }
@@ -274,10 +278,11 @@ function join(bars: Bar[], gap_s: number): Bar[] {
 // lane would look like an idle worker. If most workers have not computed anything by the end of the record, because the
 // cluster is too large for it, there is no picture.
 export function lanesOf(t: Training | undefined, c: Cluster | undefined): Lanes {
-  const lanes: Lanes = { steps: new Map(), events: new Map(), window_s: 0 };
+  const lanes: Lanes = { steps: new Map(), drops: new Map(), events: new Map(), window_s: 0 };
   for (const s of t?.spans ?? []) {
     const kind = kinds[s.doing] ?? "compute";
     push(isEvent(kind) ? lanes.events : lanes.steps, s.task, { kind, start_s: s.start_s, end_s: s.end_s });
+    if (s.dropped) lanes.drops.set(s.task, [...(lanes.drops.get(s.task) ?? []), s.end_s]);
   }
   const recorded = [...lanes.steps].filter(([id]) => id.startsWith("worker:")).map(([, bars]) => bars);
   const ends = recorded
@@ -390,7 +395,7 @@ export function describe(c: Cluster | undefined): string {
     .map((a) => a.text);
   const workers =
     modeOf(c) === "backup" ? `${c?.workers ?? 1}+${backupOf(c)} workers` : plural(c?.workers ?? 1, "worker");
-  const ps = modeOf(c) === "allreduce" ? [] : [`${c?.ps ?? 1} ps`];
+  const ps = modeOf(c) === "allreduce" ? [] : [`${plural(c?.ps ?? 1, "server")} (ps)`];
   const saves = c?.checkpoint_s ? [`checkpoint each ${seconds(c.checkpoint_s)}`] : [];
   return [
     mode,
@@ -409,7 +414,8 @@ export interface Finding {
   text: string;
 }
 
-function crashFinding(l: Loss, t: Training): Finding {
+// What a loss meant for the others depends on how long they really waited.
+function crashFinding(l: Loss, t: Training, c: Cluster): Finding {
   const who =
     l.task === "chief"
       ? `The chief (worker ${l.index})`
@@ -440,7 +446,13 @@ function crashFinding(l: Loss, t: Training): Finding {
       : l.task === "ps"
         ? " No step was lost."
         : " No work was lost, because the parameters are on the parameter servers.";
-  return { tone: "down", text: `${head}${why}${stopped || " The others went on."}` };
+  return { tone: "down", text: `${head}${why}${stopped || othersAfter(l, t, c)}` };
+}
+
+// Where every step needs the gradients of all, the others cannot go on without the one that was lost.
+function othersAfter(l: Loss, t: Training, c: Cluster): string {
+  if (!waitsForCut(t.mode, c)) return " The others went on.";
+  return l.stopped_s === null ? "" : ` The others waited no longer than ${seconds(l.stopped_s)}.`;
 }
 
 function periodOf(s: Slow): string {
@@ -526,13 +538,13 @@ export function findings(t: Training | undefined, c: Cluster | undefined): Findi
     out.push({
       tone: "wait",
       text: capital(
-        `${periodOf(server)}ps ${slowIndex(server)} is ${number(server.factor ?? 2)}× slower, ` +
+        `${periodOf(server)}${taskName({ kind: "ps", index: slowIndex(server) })} is ${number(server.factor ?? 2)}× slower, ` +
           "so every worker gets the parameters that it holds later.",
       ),
     });
   for (const cut of c.cuts ?? []) {
     const peer =
-      t.mode === "allreduce" ? "the other workers" : cut.ps === undefined ? "the parameter servers" : `ps ${cut.ps}`;
+      t.mode === "allreduce" ? "the other workers" : cut.ps === undefined ? "the parameter servers" : taskName({ kind: "ps", index: cut.ps });
     const effect = waitsForCut(t.mode, c) ? "all the others wait for it" : "the others go on without it";
     out.push({
       tone: "down",
@@ -542,7 +554,7 @@ export function findings(t: Training | undefined, c: Cluster | undefined): Findi
     });
   }
   const losses = t.losses ?? [];
-  for (const l of losses.slice(0, 3)) out.push(crashFinding(l, t));
+  for (const l of losses.slice(0, 3)) out.push(crashFinding(l, t, c));
   if (losses.length > 3)
     out.push({ tone: "down", text: `${losses.length - 3} more failures are listed with the figures.` });
 

@@ -101,6 +101,10 @@ export const stories: Story[] = [
 // Shows story `number` (1 to 6), or one of its variants, from its beginning.
 export function openStory(number: number, variant = 0): Promise<void> {
   const s = stories[number - 1];
+  if (story.value !== number) {
+    scrollTo({ top: 0, behavior: "instant" });
+    document.getElementById("main")?.scrollTo({ top: 0, behavior: "instant" });
+  }
   return batch(() => {
     story.value = number;
     tab.value = s.tab;

@@ -187,7 +187,7 @@ export function Controls() {
   return (
     <section class="training-controls" aria-label="Cluster">
       <h2>Cluster</h2>
-      <Count of="workers" label="Workers" usual={1} low={1} high={64} most={10000} />
+      <Count of="workers" label={mode === "backup" ? "Needed" : "Workers"} name="Workers" usual={1} low={1} high={64} most={10000} />
       <fieldset class="training-plain" disabled={mode === "allreduce"}>
         <Count of="ps" label="Servers" name="Parameter servers" usual={1} low={1} high={16} most={1000} />
       </fieldset>
@@ -197,7 +197,7 @@ export function Controls() {
       )}
       {mode === "backup" && (
         <p class="training-note" data-test="machines">
-          {workers + backupOf(c)} machines: a step takes the first {plural(workers, "gradient")} and drops the rest.
+          {plural(workers, "gradient")} needed + {backupOf(c)} backup = {plural(workers + backupOf(c), "machine")}.
         </p>
       )}
       {mode === "bounded" && (

@@ -11,6 +11,7 @@ import {
   percent,
   plural,
   seconds,
+  taskName,
 } from "./findings";
 import { plan } from "./state";
 import { keep, kept, training } from "./training-state";
@@ -83,7 +84,7 @@ function figureList(): Figure[] {
     },
     {
       label: "Stopped by failures",
-      about: "from each crash until gradients are applied again",
+      about: "the longest time without a new step after each failure, added up",
       test: "training-stopped",
       value: (t) => t.losses.reduce((sum, l) => sum + (l.stopped_s ?? 0), 0),
       show: time,
@@ -131,7 +132,8 @@ function figureList(): Figure[] {
 function difference(f: Figure, a: number | null | undefined, b: number | null | undefined): ComponentChildren {
   if (!f.better || typeof a !== "number" || typeof b !== "number" || b === 0 || a === b) return null;
   const share = a / b - 1;
-  if (Math.abs(share) < 0.0005) return null;
+  // Values that read alike have no difference, and one that rounds to nothing says nothing.
+  if (f.show(a) === f.show(b) || Math.abs(share) < 0.005) return null;
   const good = share < 0 === (f.better === "less");
   const text = share > 1 ? `${number(a / b)}×` : `${share > 0 ? "+" : "−"}${percent(Math.abs(share))}`;
   return <span class={`training-diff ${good ? "training-good" : "training-bad"}`}>{text}</span>;
@@ -211,7 +213,7 @@ function Losses(p: { list: Loss[] }) {
       <h3 class="training-sub">Failures</h3>
       {p.list.slice(0, 12).map((l, i) => (
         <dl key={i} class="training-loss" data-test={`training-loss-${i}`}>
-          <dt>{l.task === "chief" ? `chief (worker ${l.index})` : `${l.task} ${l.index}`} fails</dt>
+          <dt>{l.task === "chief" ? `chief (worker ${l.index})` : taskName({ kind: l.task, index: l.index })} fails</dt>
           <dd>at {seconds(l.at_s)}</dd>
           <dt>noticed</dt>
           <dd>{l.noticed_s === null ? "never" : `after ${seconds(l.noticed_s - l.at_s)}`}</dd>

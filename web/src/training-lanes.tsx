@@ -7,11 +7,12 @@ import { events, lanes, moveTo, now, playing, togglePlay, training } from "./tra
 import type { Cluster } from "./types";
 import { Button } from "./widgets";
 
-function Legend(p: { kinds: (Kind | "slow" | "running")[] }) {
+function Legend(p: { kinds: (Kind | "slow" | "running" | "dropped")[] }) {
   const names = {
     ...kindNames,
     slow: "slow",
     running: "at work",
+    dropped: "gradient dropped",
     transfer: training.value?.mode === "allreduce" ? "exchanging gradients" : "fetch and push",
     save: "checkpoint written",
     restore: "checkpoint restored",
@@ -40,6 +41,7 @@ function laneList(c: Cluster | undefined, which: "steps" | "events"): Lane[] {
     return {
       task,
       bars: source.get(task.id) ?? [],
+      drops: which === "steps" ? lanes.value.drops.get(task.id) : undefined,
       mark: mine.length ? mine[0].text : undefined,
       slow: which === "events" ? mine.map((a) => ({ start_s: a.start_s, end_s: a.end_s ?? Infinity })) : undefined,
     };
@@ -82,14 +84,16 @@ export function FirstSteps() {
         <p class="training-note">This cluster is too large to show what each of its tasks does in a step.</p>
       </section>
     );
-  const missing = leftOut(training.value!);
+  const t = training.value!;
+  const missing = leftOut(t);
+  const drops = list.flatMap((l) => l.drops ?? []).filter((s) => s <= end).length;
   const kinds = presentKinds(list);
   const order: Kind[] = ["compute", "transfer", "wait", "serve", "down", "restore"];
   return (
     <section class="training-panel" aria-label="The first steps">
       <div class="training-head">
         <h2>The first steps</h2>
-        <Legend kinds={order.filter((k) => kinds.has(k))} />
+        <Legend kinds={[...order.filter((k) => kinds.has(k)), ...(drops ? (["dropped"] as const) : [])]} />
         <Button test="play-first" onClick={() => togglePlay("first")}>
           {playing.value === "first" ? "Pause" : "Play slowly"}
         </Button>
@@ -105,6 +109,12 @@ export function FirstSteps() {
           .map((l) => l.mark)
           .join(". ")}`}
       />
+      {!drops && t.dropped > 0 && (
+        <p class="training-note" data-test="first-no-drop">
+          No gradient is dropped in the steps shown. In the whole training, {plural(t.dropped, "gradient")}{" "}
+          {t.dropped === 1 ? "is" : "are"} dropped.
+        </p>
+      )}
       {missing && (
         <p class="training-note" data-test="first-left-out">
           {missing}

@@ -3,9 +3,11 @@ import {
   type Asked,
   type Task,
   activeAt,
+  backupOf,
   modeOf,
   number,
   percent,
+  plural,
   seconds,
   serversOf,
   sharesOf,
@@ -79,21 +81,21 @@ function TaskButtons(p: { task: Task; long?: boolean; down?: boolean }) {
       <Button
         test={`slow-${t.kind}-${t.index}`}
         pressed={slowed}
-        aria-label={`Slow ${name} down ${times} times`}
+        aria-label={slowed ? `Slow: on, for ${name}` : `Slow ${name} down ${times} times`}
         title={
-          slowed ? `Let ${name} run at full speed` : `Make ${name} ${times} times slower from the playhead on`
+          slowed ? `Back to normal: let ${name} run at full speed` : `Make ${name} ${times} times slower from the playhead on`
         }
         onClick={() => slow(t)}>
-        Slow
+        {slowed ? "Slow: on" : "Slow"}
       </Button>
       {t.kind === "worker" && (
         <Button
           test={`cut-worker-${t.index}`}
           pressed={off}
-          aria-label={`Cut the link of ${name}`}
+          aria-label={off ? `Cut: on, for ${name}` : `Cut the link of ${name}`}
           title={off ? `Mend the link of ${name}` : `Cut the link of ${name} for a while`}
           onClick={() => cut(t)}>
-          {p.long ? "Cut link" : "Cut"}
+          {off ? "Cut: on" : p.long ? "Cut link" : "Cut"}
         </Button>
       )}
     </span>
@@ -113,6 +115,7 @@ function TaskBox(p: { task: Task; small: boolean }) {
   const state = tr ? stateAt(tr, lanes.value, t, now.value) : { kind: "idle" as const, text: "" };
   const badge = slowBadge(t);
   const backup = t.kind === "worker" && modeOf(plan.value.cluster) === "backup";
+  const dropped = t.kind === "worker" ? (tr?.each_worker?.[t.index]?.dropped ?? 0) : 0;
   const label = `${taskName(t)}: ${state.text}${badge ? `, ${badge}` : ""}`;
   const className = `training-task training-state-${state.kind} ${badge ? "training-slowed" : ""}`;
   if (p.small)
@@ -142,6 +145,11 @@ function TaskBox(p: { task: Task; small: boolean }) {
       {t.kind === "worker" && (
         <div class="training-task-shares" title={backup ? "The slowest gradients of each step are dropped" : undefined}>
           <ShareBar index={t.index} />
+          {dropped > 0 && (
+            <span class="training-share-text" data-test={`dropped-${t.index}`} title="Gradients that came too late">
+              {number(dropped)} dropped
+            </span>
+          )}
         </div>
       )}
       <TaskButtons task={t} down={state.kind === "down"} />
@@ -275,6 +283,12 @@ export function ClusterPicture() {
         </span>
       </div>
       <Tasks list={workers} kind="workers" />
+      {modeOf(c) === "backup" && backupOf(c) > 0 && (
+        <p class="training-note" data-test="backup-about">
+          No particular worker is the backup: each step takes the first {plural(c?.workers ?? 1, "gradient")} of{" "}
+          {workers.length}, and any worker may be the one whose gradient is dropped.
+        </p>
+      )}
       {who && (
         <div class="training-picked-row">
           <b>{taskName(who)}</b>

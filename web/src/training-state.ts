@@ -101,7 +101,8 @@ function momentOf(what: string): number {
   moveTo(touched ? now.value : total.value / 2);
   if (!touched)
     hint.value =
-      `${what} in the middle of the training, at ${seconds(now.value)}. ` + "Move the playhead to choose another time.";
+      `${what} at ${seconds(now.value)}. The playhead was moved to the middle of the training, because in the first ` +
+      "steps little would be seen. Move it before the next click to choose another time.";
   return now.value;
 }
 
@@ -164,8 +165,12 @@ export function kill(t: Task): void {
 }
 
 export function slow(t: Task): void {
-  hint.value = null;
   const at_s = playhead.value === null ? 0 : rounded(now.value);
+  const isOn = activeAt(plan.value.cluster, "slow", t, now.value) >= 0;
+  hint.value =
+    isOn || playhead.value !== null
+      ? null
+      : `${taskName(t)} is slow from the beginning. Move the playhead first to make it slow from another time on.`;
   edit((c) => {
     const i = activeAt(c, "slow", t, now.value);
     if (i >= 0) c.slow!.splice(i, 1);

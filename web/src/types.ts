@@ -136,6 +136,7 @@ export interface TrainingSpan {
   step: number;
   start_s: number;
   end_s: number;
+  dropped?: true; // of a push: the gradient came too late for its step
 }
 
 export interface WorkerResult {
