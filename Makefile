@@ -342,7 +342,7 @@ FUZZ     := $(B)/fuzz
 FUZZ_SAN := address,undefined
 fuzz_with = $(MAKE) --no-print-directory SAN=$(FUZZ_SAN) fuzz-run FUZZ_ARGS="$(1)"
 
-$(FUZZ): $(FUZZ_O) $(LIB_O) | $(image.so) $(icu.so)
+$(FUZZ): $(FUZZ_O) $(LIB_O) | $(PLUGIN_SO)
 	$(call say,LINK,$@)
 	$(q)$(LINK) -rdynamic -o $@ $(FUZZ_O) $(LIB_O) $(LIBS)
 
