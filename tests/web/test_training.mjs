@@ -132,7 +132,7 @@ test("training_slow_and_fast_again", async (t) => {
   await t.sent((p) => p.cluster?.slow?.length === slow.length + 1, "worker 0 is slow");
   const { factor, ...rest } = last(t.shown.plan.cluster.slow);
   same(rest, { worker: 0 }, "who is slow from the beginning");
-  same(await t.at("slow-worker-0").innerText(), "Slow: on", "the pressed button");
+  same(await t.at("slow-worker-0").innerText(), "Slow on", "the pressed button");
   check((await t.page.getByRole("status").allInnerTexts()).some((s) => s.includes("from the beginning")),
     "the page does not say from when on");
   check(factor > 1, `factor ${factor}`);

@@ -81,21 +81,21 @@ function TaskButtons(p: { task: Task; long?: boolean; down?: boolean }) {
       <Button
         test={`slow-${t.kind}-${t.index}`}
         pressed={slowed}
-        aria-label={slowed ? `Slow: on, for ${name}` : `Slow ${name} down ${times} times`}
+        aria-label={slowed ? `Slow on, for ${name}` : `Slow ${name} down ${times} times`}
         title={
           slowed ? `Back to normal: let ${name} run at full speed` : `Make ${name} ${times} times slower from the playhead on`
         }
         onClick={() => slow(t)}>
-        {slowed ? "Slow: on" : "Slow"}
+        {slowed ? "Slow on" : "Slow"}
       </Button>
       {t.kind === "worker" && (
         <Button
           test={`cut-worker-${t.index}`}
           pressed={off}
-          aria-label={off ? `Cut: on, for ${name}` : `Cut the link of ${name}`}
+          aria-label={off ? `Cut on, for ${name}` : `Cut the link of ${name}`}
           title={off ? `Mend the link of ${name}` : `Cut the link of ${name} for a while`}
           onClick={() => cut(t)}>
-          {off ? "Cut: on" : p.long ? "Cut link" : "Cut"}
+          {off ? "Cut on" : p.long ? "Cut link" : "Cut"}
         </Button>
       )}
     </span>
