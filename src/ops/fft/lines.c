@@ -257,7 +257,7 @@ static void transform_long(const job *j, int64_t i, void *line, void *room)
     bool inverse = j->p.inverse, mirrored = j->p.kind == MR_FFT_TO_REAL && !j->halved;
     bool combined = inverse && j->halved, separated = !inverse && j->halved;
     bool reads = is_plain(j, src) && j->src_step == 1 && !mirrored && !combined;
-    bool writes = is_plain(j, dst) && j->dst_step == 1 && !separated;
+    bool writes = is_plain(j, dst) && j->dst_step == 1 && !separated && numbers_out(j) == j->plan->n;
     const void *in = reads ? (const void *)address(src, from) : line;
     void *out = writes ? (void *)(uintptr_t)address(dst, to) : line;
     for (int64_t k = 0; !reads && k < numbers_in(j); k++) {

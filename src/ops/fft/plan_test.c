@@ -15,16 +15,23 @@ static mr_c128 number(int64_t i) { return sin(1.7 * (double)i) + I * cos(0.9 * (
 static double worst_error(const mr_fft *f, const void *y)
 {
     double worst = 0;
+    mr_c128 *x = mr_new_array(mr_c128, f->n), *roots = mr_new_array(mr_c128, f->n);
+    for (int64_t i = 0; i < f->n; i++) {
+        x[i] = number(i);
+        roots[i] = cexp(-2 * M_PI * I * (double)i / (double)f->n);
+    }
     for (int64_t k = 0; k < f->n; k++) {
         mr_c128 sum = 0, got;
-        for (int64_t j = 0; j < f->n; j++)
-            sum += number(j) * cexp(-2 * M_PI * I * (double)((__int128)j * k % f->n) / (double)f->n);
+        for (int64_t j = 0, power = 0; j < f->n; j++, power = (power + k) % f->n)
+            sum += x[j] * roots[power];
         if (f->type == MR_FLOAT)
             got = ((const mr_c64 *)y)[k];
         else
             got = ((const mr_c128 *)y)[k];
         worst = fmax(worst, cabs(sum - got));
     }
+    mr_free(x);
+    mr_free(roots);
     return worst;
 }
 
