@@ -22,8 +22,9 @@ const look = (t) => t.page.evaluate(() => {
 // Copies the link and opens it in a new context, which shares nothing with the old one.
 async function reopen(t) {
   await t.page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  // The clipboard outlives a page: a link copied before must not be taken for the new one.
+  await t.page.evaluate(() => navigator.clipboard.writeText(""));
   await t.at("copy-link").click();
-  // All pages share the clipboard, so it may have another link until then.
   const link = await until(async () => {
     const text = await t.page.evaluate(() => navigator.clipboard.readText());
     return text === t.page.url() && text;
