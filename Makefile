@@ -749,6 +749,16 @@ test-python: $(CLI) $(NET_SO) python ##test the Python package (T=part of a name
 test-examples: $(CLI) $(NET_SO) python $(addprefix $(B)/examples/,serve downpour sandblaster batch_driver next_word pipeline) ##test run the examples to their stated results (T=part of a name)
 	$(q)PYTHON=$(PYTHON) MNIST_DIR="$$(tools/mnist)" $(PYTHON) -B tests/examples/run $(B) $(T)
 
+# Preloaded into the examples, it switches fusion off.
+$(B)/examples/without_fusion.so: tests/examples/without_fusion.c $(SO)
+	$(call say,CC,$<)
+	@mkdir -p $(@D)
+	$(q)$(CLIENT_CC) -std=c11 -Wno-pedantic -O1 -fPIC -shared $< -o $@ $(CLIENT_LIBS)
+
+.PHONY: test-examples-unfused
+test-examples-unfused: $(B)/examples/without_fusion.so ##test the examples with fusion switched off, to the same results (T=part of a name)
+	$(q)LD_PRELOAD=$(abspath $<) $(MAKE) --no-print-directory test-examples
+
 .PHONY: python-coverage
 python-coverage: python        ##test how much of what public TF 1.x scripts use the Python package has (COVERAGE_ARGS=--missing names the rest)
 	$(q)PYTHONPATH=$(PY_DIR) $(PYTHON) -B tools/python-coverage $(COVERAGE_ARGS)
