@@ -1,7 +1,7 @@
 /* ops/state/assign.c -- assigns to variables through references, or adds to them.
  *
- * Assign keeps the variable's memory if the number of elements stays the same; a value that has no other references
- * is moved into the variable.  Others that hold the old value keep it (run/variable.h). */
+ * Assign moves a value that has no other references into the variable; another one is copied, into the variable's memory
+ * if it has the same shape.  Others that hold the old value keep it (run/variable.h). */
 #include "graph/infer.h"
 #include "ops/state/update.h"
 #include "run/accel.h"
@@ -34,23 +34,15 @@ static mr_status *check_shape_locked(const mr_variable *v, const mr_tensor *valu
     return st;
 }
 
-/* The variable's next tensor: the value itself if it can be used without a copy. */
-static mr_status *next_value(mr_run *r, mr_tensor *value, mr_tensor **out)
-{
-    if (mr_tensor_sole(value)) {
-        *out = mr_tensor_ref(value);
-        return NULL;
-    }
-    return mr_tensor_copy(mr_run_allocator(r), value, out);
-}
-
 static mr_status *assign_locked(mr_run *r, mr_variable *v, mr_tensor *value) MR_REQUIRES(v->mu)
 {
     mr_tensor *t;
-    if (v->t && mr_tensor_sole(v->t) && mr_tensor_same_shape(v->t, value)) {
+    if (mr_tensor_sole(value))
+        t = mr_tensor_ref(value);
+    else if (v->t && mr_tensor_sole(v->t) && mr_tensor_same_shape(v->t, value))
         return mr_tensor_try_copy_elements(v->t, 0, value, 0, value->n);
-    }
-    MR_TRY(next_value(r, value, &t));
+    else
+        MR_TRY(mr_tensor_copy(mr_run_allocator(r), value, &t));
     mr_tensor_unref(v->t);
     v->t = t;
     return NULL;
