@@ -1,4 +1,5 @@
-/* millrace/saved_model.h -- writing SavedModels from C, for TensorFlow Serving or any client of the C API.
+/* millrace/saved_model.h -- writing SavedModels from C, for TensorFlow Serving or any client of the C API; reading large
+ * graphs.
  *
  *     mr_saver *saver = mr_saver_new(model, 0);
  *     mr_signature_arg x = {"images", images}, y = {"scores", scores};
@@ -66,6 +67,13 @@ MR_EXPORT extern void mr_saved_model_save(TF_Graph *graph, mr_saver *saver, TF_S
  * if there is no such tensor or signature. */
 MR_EXPORT extern TF_Output mr_signature_tensor(TF_Graph *graph, const TF_Buffer *meta_graph_def, const char *key,
                                                const char *name, unsigned char input, TF_Status *status);
+
+/* Returns the bytes of a file without reading them all; the caller frees them with TF_DeleteBuffer. A graph that
+ * TF_GraphImportGraphDef makes of them leaves in the file the large constants whose elements are aligned there (`millrace
+ * convert --align` writes such files), so processes that use the same model share one copy of its weights, which is read
+ * when it is first used. The file must not be changed until the buffer and all graphs and sessions made of it are gone:
+ * to replace it, write another file and rename it. */
+MR_EXPORT extern TF_Buffer *mr_map_file(const char *path, TF_Status *status);
 
 #ifdef __cplusplus
 }

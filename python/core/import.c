@@ -1,5 +1,6 @@
 /* import.c -- GraphDefs into a graph. */
 #include "core.h"
+#include "millrace/saved_model.h"
 
 static bool each_pair(PyObject *list, bool (*take)(TF_ImportGraphDefOptions *, PyObject *), TF_ImportGraphDefOptions *o)
 {
@@ -89,15 +90,26 @@ static PyObject *import_results(py_graph *g, TF_ImportGraphDefResults *r)
     return NULL;
 }
 
-/* import_graph_def(bytes, prefix, mapping=[(name, index, output or operation)], controls=[], returns=[(name, index)],
+/* The bytes of a GraphDef, or those of the file that a text names. */
+static TF_Buffer *graph_bytes(PyObject *from, TF_Status *s)
+{
+    char *p;
+    Py_ssize_t n;
+    if (PyUnicode_Check(from)) {
+        const char *path = PyUnicode_AsUTF8(from);
+        return path ? mr_map_file(path, s) : NULL;
+    }
+    return PyBytes_AsStringAndSize(from, &p, &n) < 0 ? NULL : TF_NewBufferFromString(p, (size_t)n);
+}
+
+/* import_graph_def(bytes or path, prefix, mapping=[(name, index, output or operation)], controls=[], returns=[(name, index)],
  *                  uniquify=False, device="") */
 PyObject *py_graph_import(py_graph *g, PyObject *args)
 {
-    const char *p, *prefix, *device = "";
-    Py_ssize_t n;
-    PyObject *mapping, *controls, *returns;
+    const char *prefix, *device = "";
+    PyObject *from, *mapping, *controls, *returns;
     int uniquify = 0;
-    if (!PyArg_ParseTuple(args, "y#sOOO|ps", &p, &n, &prefix, &mapping, &controls, &returns, &uniquify, &device))
+    if (!PyArg_ParseTuple(args, "OsOOO|ps", &from, &prefix, &mapping, &controls, &returns, &uniquify, &device))
         return NULL;
     TF_ImportGraphDefOptions *o = TF_NewImportGraphDefOptions();
     TF_ImportGraphDefOptionsSetPrefix(o, prefix);
@@ -108,12 +120,13 @@ PyObject *py_graph_import(py_graph *g, PyObject *args)
     TF_Status *s = NULL;
     if (each_pair(mapping, take_mapping, o) && each_pair(controls, take_control, o) && each_pair(returns, take_return, o) &&
         (s = py_status_new())) {
-        TF_Buffer *b = TF_NewBufferFromString(p, (size_t)n);
-        r = TF_GraphImportGraphDefWithResults(g->graph, b, o, s);
+        TF_Buffer *b = graph_bytes(from, s);
+        if (b)
+            r = TF_GraphImportGraphDefWithResults(g->graph, b, o, s);
         TF_DeleteBuffer(b);
     }
     TF_DeleteImportGraphDefOptions(o);
-    PyObject *out = s && py_status_ok(s) ? import_results(g, r) : NULL;
+    PyObject *out = s && py_status_ok(s) && r ? import_results(g, r) : NULL;
     TF_DeleteImportGraphDefResults(r);
     return out;
 }

@@ -3,6 +3,7 @@
 import collections
 
 from . import logging, protos
+from .framework.importer import import_graph_file  # noqa: F401
 
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
 _HANDLE_READS = {"ReadVariableOp": "Identity", "ResourceGather": "GatherV2", "ResourceGatherNd": "GatherNd"}

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -237,6 +238,34 @@ mr_status *mr_file_read_at(mr_file *f, uint64_t offset, size_t n, void *out)
         done += (size_t)got;
     }
     return NULL;
+}
+
+mr_status *mr_file_map(const char *path, void **data, size_t *n)
+{
+    mr_file *f;
+    mr_status *st = NULL;
+    *data = NULL;
+    *n = 0;
+    MR_TRY(mr_file_open(path, &f));
+    uint64_t bytes = mr_file_bytes(f);
+    if (bytes > SIZE_MAX / 2)
+        MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "map %s: %llu bytes are too many", path, (unsigned long long)bytes));
+    if (bytes) {
+        void *p = mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, f->fd, 0);
+        if (p == MAP_FAILED)
+            MR_GO(mr_errno_status(errno, "map", path));
+        *data = p;
+        *n = (size_t)bytes;
+    }
+out:
+    mr_file_close(f);
+    return st;
+}
+
+void mr_file_unmap(void *data, size_t n)
+{
+    if (data)
+        munmap(data, n);
 }
 
 /* ---- whole files ---- */

@@ -62,6 +62,10 @@ uint64_t mr_file_bytes(const mr_file *f);
 const char *mr_file_path(const mr_file *f);
 /* All n bytes or OUT_OF_RANGE. */
 mr_status *mr_file_read_at(mr_file *f, uint64_t offset, size_t n, void *out);
+/* The bytes of a file where the system has them, read-only, for as long as they are mapped: a write to the file may show,
+ * and one that shortens it kills whoever reads what is gone. An empty file gives NULL. */
+mr_status *mr_file_map(const char *path, void **data, size_t *n);
+void mr_file_unmap(void *data, size_t n); /* NULL is fine */
 
 /* Writing. Bytes go to PATH.tempstateN; mr_writer_commit syncs and renames to PATH; mr_writer_free without commit
  * removes the temporary file. If PATH is a FIFO or a device, the bytes are written directly to it. A writer keeps its

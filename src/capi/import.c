@@ -195,9 +195,12 @@ static mr_status *import_graph(TF_Graph *graph, const TF_Buffer *graph_def,
     mr_import_options o = complete_options(options);
     if (!graph || !graph_def)
         return mr_invalid("graph or graph_def is NULL");
+    mr_tensor *source = mr_capi_buffer_source(graph_def);
+    o.source = source;
     mr_lock(&graph->mu);
     mr_status *st = mr_graph_import(graph->graph, mr_capi_buffer_view(graph_def), &o, results);
     mr_unlock(&graph->mu);
+    mr_tensor_unref(source);
     return st;
 }
 

@@ -37,6 +37,8 @@ mr_status *mr_capi_buffer_fill(TF_Buffer *out, mr_str *s);
 TF_Buffer *mr_capi_buffer_new(mr_str *s);
 /* The bytes of a buffer that a client passed in; "" for NULL and for an empty one. */
 mr_sv mr_capi_buffer_view(const TF_Buffer *b);
+/* A reference to the file's bytes, if the buffer is from mr_map_file; otherwise NULL. */
+mr_tensor *mr_capi_buffer_source(const TF_Buffer *b);
 
 /* ---- graphs and sessions ----
  *

@@ -1,7 +1,7 @@
 /* cli/cmd_convert.c -- `millrace convert`: freezes, strips or compresses a graph, or converts it to and from text.
  *
- * The input is turned into a GraphDef. --freeze or --strip and then --eight-bit rewrite it (cli/convert.h), and the
- * result is written as text or binary, depending on the name of the output file. Without these options, the message is
+ * The input is turned into a GraphDef. --freeze or --strip and then --eight-bit and --align rewrite it (cli/convert.h).
+ * The result is written as text or binary, depending on the name of the output file. Without these options, the message is
  * only translated between text and binary. */
 #include <stdio.h>
 
@@ -19,7 +19,7 @@
 #include "wire/message.h"
 #include "wire/text_format.h"
 
-static bool freeze, strip, eight_bit;
+static bool freeze, strip, eight_bit, align;
 static const char *inputs, *outputs, *checkpoint, *tags = "serve", *signature = "serving_default";
 
 /* ---- reading ---- */
@@ -263,6 +263,15 @@ static mr_status *shrink_source(source *s)
     return st;
 }
 
+static mr_status *align_source(source *s)
+{
+    mr_str out = {0};
+    mr_status *st = mr_align_graph(mr_str_view(&s->graph), &out);
+    mr_str_deinit(&s->graph);
+    s->graph = out;
+    return st;
+}
+
 /* Writes a serialized message, as text if the name of the file says so, and prints its size. */
 static mr_status *write_message(const char *path, const ProtobufCMessageDescriptor *d, mr_sv bytes)
 {
@@ -283,7 +292,7 @@ out:
     return st;
 }
 
-/* Applies --freeze or --strip, then --eight-bit, to s->graph. Freezing includes stripping. */
+/* Applies --freeze or --strip, then --eight-bit and --align, to s->graph. Freezing includes stripping. */
 static mr_status *change_graph(source *s)
 {
     mr_graph *g = mr_graph_new();
@@ -298,6 +307,8 @@ static mr_status *change_graph(source *s)
         MR_GO(strip_source(s));
     if (eight_bit)
         MR_GO(shrink_source(s));
+    if (align)
+        MR_GO(align_source(s));
 out:
     mr_graph_unref(g);
     return st;
@@ -323,7 +334,7 @@ static mr_status *run_convert(int n, char **args)
     source s = {0};
     (void)n;
     mr_status *st = read_source(args[0], &s);
-    if (!st && !freeze && !strip && !eight_bit)
+    if (!st && !freeze && !strip && !eight_bit && !align)
         st = translate_source(&s, args[1]);
     else if (!st && !(st = change_graph(&s)))
         st = write_message(args[1], &tensorflow__graph_def__descriptor, mr_str_view(&s.graph));
@@ -338,6 +349,7 @@ static const mr_option options[] = {
     {"freeze", MR_OPT_FLAG, &freeze, NULL, "replace variables by constants with their values"},
     {"strip", MR_OPT_FLAG, &strip, NULL, "keep only the nodes that the outputs need; remove assertions and prints"},
     {"eight-bit", MR_OPT_FLAG, &eight_bit, NULL, "store large float constants as 8-bit values"},
+    {"align", MR_OPT_FLAG, &align, NULL, "store large constants so that programs can use them in the mapped file, without a copy"},
     {"outputs", MR_OPT_STRING, &outputs, "NAMES",
      "output nodes, NAME,NAME; required by --freeze and --strip unless FROM is a SavedModel (default: the outputs of its signature)"},
     {"inputs", MR_OPT_STRING, &inputs, "NAMES", "nodes that become placeholders, NAME,NAME"},
@@ -358,5 +370,5 @@ MR_COMMAND(convert, .summary = "freeze, strip or compress a graph, or convert it
            .group = MR_COMMANDS_MODEL, .usage = "FROM TO", .options = options, .examples = examples, .min_args = 2,
            .max_args = 2, .run = run_convert,
            .about = "FROM is a GraphDef (.pb, .pbtxt), a MetaGraphDef (.meta) or the folder of a SavedModel. TO is written "
-                    "as text if its name ends in .pbtxt, otherwise in binary. Without --freeze, --strip or --eight-bit, "
-                    "the file is only converted between the two forms.");
+                    "as text if its name ends in .pbtxt, otherwise in binary. Without --freeze, --strip, --eight-bit "
+                    "or --align, the file is only converted between the two forms.");

@@ -25,5 +25,7 @@ mr_status *mr_name_results(mr_sv graph_def, const mr_names *outputs, mr_str *out
 mr_status *mr_freeze_graph(mr_sv graph_def, const mr_map *values, mr_str *out);
 /* Replaces float constants of at least `least` elements by 8-bit constants followed by a Dequantize node. */
 mr_status *mr_quantize_graph(mr_sv graph_def, int64_t least, mr_str *out, int *n_changed);
+/* Puts the elements of large constants at multiples of 64, counted from the beginning of the output. */
+mr_status *mr_align_graph(mr_sv graph_def, mr_str *out);
 
 #endif

@@ -110,17 +110,23 @@ void mr_attr_print(mr_str *out, const mr_attr *v);
 /* "int", "list(type)" */
 void mr_attr_type_name(mr_str *out, mr_attr_kind kind, bool is_list);
 
-/* Encoding and decoding of AttrValue. Decoding copies what it keeps; large tensors get separate buffers if there is a
- * `held` for them (NULL: everything goes to the arena). */
+/* Where decoding keeps what it reads. */
+typedef struct mr_attr_room {
+    mr_arena *arena;
+    mr_tensor_vec *held;     /* references to large tensors, which get buffers of their own; NULL: they go to the arena */
+    const mr_tensor *source; /* has the bytes that are read, and never changes: large tensors whose elements are aligned
+                              * there stay where they are; NULL: the bytes do not outlive the call */
+} mr_attr_room;
+
+/* Encoding and decoding of AttrValue. */
 mr_status *mr_attr_decode(mr_arena *a, mr_sv bytes, mr_attr *out);
 struct mr_pb_reader;
 struct mr_pb_writer;
-mr_status *mr_attr_read(mr_arena *a, mr_tensor_vec *held, struct mr_pb_reader *r, mr_attr *out);
+mr_status *mr_attr_read(const mr_attr_room *room, struct mr_pb_reader *r, mr_attr *out);
 mr_status *mr_attr_encode(const mr_attr *v, mr_str *out);
 mr_status *mr_attr_write(const mr_attr *v, struct mr_pb_writer *w); /* running out of memory is recorded in w */
 /* A map<string, AttrValue> field of a message: reads one entry into *out; writes n entries. */
-mr_status *mr_named_attr_read(mr_arena *a, mr_tensor_vec *held, struct mr_pb_reader *r,
-                              mr_named_attr *out);
+mr_status *mr_named_attr_read(const mr_attr_room *room, struct mr_pb_reader *r, mr_named_attr *out);
 mr_status *mr_named_attrs_write(const mr_named_attr *v, int n, uint32_t field,
                                 struct mr_pb_writer *w);
 /* Sorts by name and drops all but the last of equal names. *n becomes the number of remaining entries. */
@@ -130,9 +136,8 @@ const mr_attr *mr_named_attrs_find(const mr_named_attr *v, int n, const char *na
 
 /* The tensor of an attr, decoded when needed; the caller owns the result. */
 mr_status *mr_attr_tensor(const mr_tensor_attr *v, mr_tensor **out);
-/* A copy of a serialized TensorProto as a value; in a blob if it is large and held is not NULL. */
-mr_status *mr_tensor_attr_of(mr_arena *a, mr_tensor_vec *held, mr_sv raw,
-                             const mr_tensor_attr **out);
+/* A serialized TensorProto as a value; in a blob, or where it is, if it is large and the room permits it. */
+mr_status *mr_tensor_attr_of(const mr_attr_room *room, mr_sv raw, const mr_tensor_attr **out);
 /* Its type and shape without decoding the values: a few bytes may represent gigabytes. */
 mr_status *mr_tensor_attr_shape(const mr_tensor_attr *v, mr_dtype *dtype, mr_shape *shape);
 bool mr_tensor_attr_eq(const mr_tensor_attr *a, const mr_tensor_attr *b);

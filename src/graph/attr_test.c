@@ -228,7 +228,7 @@ static const mr_tensor_attr *raw_of(pad *p, const mr_tensor *t)
     mr_str bytes = {0};
     const mr_tensor_attr *v;
     MR_CHECK_OK(mr_tensor_encode(t, &bytes));
-    MR_CHECK_OK(mr_tensor_attr_of(&p->a, &p->held, mr_str_view(&bytes), &v));
+    MR_CHECK_OK(mr_tensor_attr_of(&(mr_attr_room){&p->a, &p->held}, mr_str_view(&bytes), &v));
     mr_str_deinit(&bytes);
     return v;
 }

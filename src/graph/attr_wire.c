@@ -5,24 +5,18 @@
 #include "graph/attr.h"
 #include "wire/pb.h"
 
-/* Shared by all reading functions. */
-typedef struct sink {
-    mr_arena *a;
-    mr_tensor_vec *held;
-} sink;
-
 static mr_status *no_memory(size_t n)
 {
     return mr_error(MR_RESOURCE_EXHAUSTED, "AttrValue: no memory for %zu values", n);
 }
 
-static mr_status *read_value(const sink *to, mr_pb_reader *r, mr_attr *out);
+static mr_status *read_value(const mr_attr_room *room, mr_pb_reader *r, mr_attr *out);
 
 /* ---- single values ---- */
 
-static mr_status *keep_bytes(const sink *to, mr_sv v, mr_sv *out)
+static mr_status *keep_bytes(const mr_attr_room *room, mr_sv v, mr_sv *out)
 {
-    char *copy = mr_arena_try_alloc(to->a, v.n + 1);
+    char *copy = mr_arena_try_alloc(room->arena, v.n + 1);
     if (!copy)
         return no_memory(v.n);
     memcpy(copy, v.p, v.n);
@@ -32,27 +26,27 @@ static mr_status *keep_bytes(const sink *to, mr_sv v, mr_sv *out)
 }
 
 /* Names are C strings in our structs, so a NUL byte inside one could make two names equal. */
-static mr_status *keep_name(const sink *to, mr_sv v, const char **out)
+static mr_status *keep_name(const mr_attr_room *room, mr_sv v, const char **out)
 {
     mr_sv copy;
     if (memchr(v.p, 0, v.n))
         return mr_invalid("AttrValue: a name holds a NUL byte");
-    MR_TRY(keep_bytes(to, v, &copy));
+    MR_TRY(keep_bytes(room, v, &copy));
     *out = copy.p;
     return NULL;
 }
 
-static mr_status *read_entry(const sink *to, mr_pb_reader *r, mr_named_attr *out)
+static mr_status *read_entry(const mr_attr_room *room, mr_pb_reader *r, mr_named_attr *out)
 {
     mr_pb_reader value;
     uint32_t field, wire;
     *out = (mr_named_attr){.name = ""};
     while (mr_pb_next(r, &field, &wire)) {
         if (field == 1) {
-            MR_TRY(keep_name(to, mr_pb_bytes(r), &out->name));
+            MR_TRY(keep_name(room, mr_pb_bytes(r), &out->name));
         } else if (field == 2) {
             mr_pb_message(r, &value);
-            MR_TRY(read_value(to, &value, &out->v));
+            MR_TRY(read_value(room, &value, &out->v));
         } else {
             mr_pb_skip(r);
         }
@@ -73,22 +67,22 @@ static size_t count_field(mr_pb_reader r, uint32_t wanted)
 }
 
 /* The number of attrs is counted first, so that they are one array in the arena. */
-static mr_status *read_func(const sink *to, mr_pb_reader *r, const mr_func_ref **out)
+static mr_status *read_func(const mr_attr_room *room, mr_pb_reader *r, const mr_func_ref **out)
 {
     mr_pb_reader sub;
     uint32_t field, wire;
     size_t n = count_field(*r, 2);
-    mr_func_ref *f = mr_arena_new(to->a, mr_func_ref);
-    mr_named_attr *attrs = n <= INT32_MAX ? mr_arena_try_array(to->a, mr_named_attr, n) : NULL;
+    mr_func_ref *f = mr_arena_new(room->arena, mr_func_ref);
+    mr_named_attr *attrs = n <= INT32_MAX ? mr_arena_try_array(room->arena, mr_named_attr, n) : NULL;
     if (!attrs)
         return no_memory(n);
     *f = (mr_func_ref){.name = "", .attrs = attrs};
     while (mr_pb_next(r, &field, &wire)) {
         if (field == 1) {
-            MR_TRY(keep_name(to, mr_pb_bytes(r), &f->name));
+            MR_TRY(keep_name(room, mr_pb_bytes(r), &f->name));
         } else if (field == 2 && (size_t)f->n_attrs < n) {
             mr_pb_message(r, &sub);
-            MR_TRY(read_entry(to, &sub, &attrs[f->n_attrs++]));
+            MR_TRY(read_entry(room, &sub, &attrs[f->n_attrs++]));
         } else {
             mr_pb_skip(r);
         }
@@ -167,18 +161,17 @@ static size_t elem_bytes(mr_attr_kind k)
 }
 
 /* One value of a list whose array has room for it at index i. */
-static mr_status *read_element(const sink *to, mr_pb_reader *r, mr_attr_kind kind, void *array,
+static mr_status *read_element(const mr_attr_room *room, mr_pb_reader *r, mr_attr_kind kind, void *array,
                                size_t i)
 {
     mr_pb_reader sub;
     switch (kind) {
-    case MR_ATTR_STRING: return keep_bytes(to, mr_pb_bytes(r), (mr_sv *)array + i);
+    case MR_ATTR_STRING: return keep_bytes(room, mr_pb_bytes(r), (mr_sv *)array + i);
     case MR_ATTR_SHAPE:
-        return mr_pshape_decode(to->a, mr_pb_bytes(r), (const mr_pshape **)array + i);
+        return mr_pshape_decode(room->arena, mr_pb_bytes(r), (const mr_pshape **)array + i);
     case MR_ATTR_TENSOR:
-        return mr_tensor_attr_of(to->a, to->held, mr_pb_bytes(r),
-                                 (const mr_tensor_attr **)array + i);
-    default: mr_pb_message(r, &sub); return read_func(to, &sub, (const mr_func_ref **)array + i);
+        return mr_tensor_attr_of(room, mr_pb_bytes(r), (const mr_tensor_attr **)array + i);
+    default: mr_pb_message(r, &sub); return read_func(room, &sub, (const mr_func_ref **)array + i);
     }
 }
 
@@ -195,14 +188,14 @@ static void read_number(mr_pb_reader *p, mr_attr_kind kind, void *array, size_t 
 }
 
 /* The second pass reads no more than count_list has counted. */
-static mr_status *read_list(const sink *to, mr_pb_reader *r, mr_attr *out)
+static mr_status *read_list(const mr_attr_room *room, mr_pb_reader *r, mr_attr *out)
 {
     mr_attr_kind kind;
     mr_pb_reader p;
     uint32_t field, wire;
     size_t n, i = 0;
     MR_TRY(count_list(*r, &kind, &n));
-    void *array = n <= INT32_MAX ? mr_arena_try_calloc(to->a, n, elem_bytes(kind)) : NULL;
+    void *array = n <= INT32_MAX ? mr_arena_try_calloc(room->arena, n, elem_bytes(kind)) : NULL;
     if (!array)
         return no_memory(n);
     *out = (mr_attr){.kind = kind, .is_list = true, .n = (int)n, .is = array};
@@ -214,7 +207,7 @@ static mr_status *read_list(const sink *to, mr_pb_reader *r, mr_attr *out)
             while (i < n && mr_pb_more(&p))
                 read_number(&p, kind, array, i++);
         } else {
-            MR_TRY(read_element(to, r, kind, array, i++));
+            MR_TRY(read_element(room, r, kind, array, i++));
         }
     }
     return mr_pb_reader_status(r, "AttrValue list");
@@ -222,60 +215,60 @@ static mr_status *read_list(const sink *to, mr_pb_reader *r, mr_attr *out)
 
 /* ---- the value ---- */
 
-static mr_status *read_field(const sink *to, mr_pb_reader *r, uint32_t field, mr_attr *out)
+static mr_status *read_field(const mr_attr_room *room, mr_pb_reader *r, uint32_t field, mr_attr *out)
 {
     mr_pb_reader sub;
     switch (field) {
-    case F_LIST: mr_pb_message(r, &sub); return read_list(to, &sub, out);
+    case F_LIST: mr_pb_message(r, &sub); return read_list(room, &sub, out);
     case F_S:
         *out = (mr_attr){.kind = MR_ATTR_STRING};
-        return keep_bytes(to, mr_pb_bytes(r), &out->s);
+        return keep_bytes(room, mr_pb_bytes(r), &out->s);
     case F_I: *out = mr_a_int(mr_pb_int64(r)); return NULL;
     case F_F: *out = mr_a_float(mr_pb_float(r)); return NULL;
     case F_B: *out = mr_a_bool(mr_pb_bool(r)); return NULL;
     case F_TYPE: *out = mr_a_type(mr_pb_int32(r)); return NULL;
     case F_SHAPE:
         *out = (mr_attr){.kind = MR_ATTR_SHAPE};
-        return mr_pshape_decode(to->a, mr_pb_bytes(r), &out->shape);
+        return mr_pshape_decode(room->arena, mr_pb_bytes(r), &out->shape);
     case F_TENSOR:
         *out = (mr_attr){.kind = MR_ATTR_TENSOR};
-        return mr_tensor_attr_of(to->a, to->held, mr_pb_bytes(r), &out->tensor);
+        return mr_tensor_attr_of(room, mr_pb_bytes(r), &out->tensor);
     case F_PLACEHOLDER:
         *out = (mr_attr){.kind = MR_ATTR_PLACEHOLDER};
-        return keep_bytes(to, mr_pb_bytes(r), &out->s);
+        return keep_bytes(room, mr_pb_bytes(r), &out->s);
     case F_FUNC:
         *out = (mr_attr){.kind = MR_ATTR_FUNC};
         mr_pb_message(r, &sub);
-        return read_func(to, &sub, &out->func);
+        return read_func(room, &sub, &out->func);
     default: mr_pb_skip(r); return NULL;
     }
 }
 
 /* It is a oneof: the last field counts. */
-static mr_status *read_value(const sink *to, mr_pb_reader *r, mr_attr *out)
+static mr_status *read_value(const mr_attr_room *room, mr_pb_reader *r, mr_attr *out)
 {
     uint32_t field, wire;
     *out = (mr_attr){.kind = MR_ATTR_NONE};
     while (mr_pb_next(r, &field, &wire))
-        MR_TRY(read_field(to, r, field, out));
+        MR_TRY(read_field(room, r, field, out));
     return mr_pb_reader_status(r, "AttrValue");
 }
 
-mr_status *mr_attr_read(mr_arena *a, mr_tensor_vec *held, mr_pb_reader *r, mr_attr *out)
+mr_status *mr_attr_read(const mr_attr_room *room, mr_pb_reader *r, mr_attr *out)
 {
-    return read_value(&(sink){a, held}, r, out);
+    return read_value(room, r, out);
 }
 
 mr_status *mr_attr_decode(mr_arena *a, mr_sv bytes, mr_attr *out)
 {
     mr_pb_reader r;
     mr_pb_reader_init(&r, bytes);
-    return mr_attr_read(a, NULL, &r, out);
+    return mr_attr_read(&(mr_attr_room){.arena = a}, &r, out);
 }
 
-mr_status *mr_named_attr_read(mr_arena *a, mr_tensor_vec *held, mr_pb_reader *r, mr_named_attr *out)
+mr_status *mr_named_attr_read(const mr_attr_room *room, mr_pb_reader *r, mr_named_attr *out)
 {
-    return read_entry(&(sink){a, held}, r, out);
+    return read_entry(room, r, out);
 }
 
 /* ---- writing ---- */

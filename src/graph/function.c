@@ -136,7 +136,7 @@ static mr_status *keep_node(mr_function *f, const mr_node_defs *defs, const mr_n
     MR_TRY(mr_wire_name(a, d->device, &out->device));
     for (int i = 0; i < d->n_inputs; i++)
         MR_TRY(mr_wire_name(a, defs->inputs.p[d->first_input + i], &inputs[i]));
-    MR_TRY(mr_node_def_attrs(defs, d, a, &f->held, &attrs, &out->n_attrs));
+    MR_TRY(mr_node_def_attrs(defs, d, &(mr_attr_room){a, &f->held}, &attrs, &out->n_attrs));
     out->attrs = attrs;
     out->n_inputs = d->n_inputs;
     out->inputs = inputs;
@@ -163,7 +163,7 @@ static mr_status *keep_attrs(mr_function *f, const mr_sv *entries, int n)
         return no_memory();
     for (int i = 0; i < n; i++) {
         mr_pb_reader_init(&r, entries[i]);
-        MR_TRY(mr_named_attr_read(&f->arena, &f->held, &r, &attrs[i]));
+        MR_TRY(mr_named_attr_read(&(mr_attr_room){&f->arena, &f->held}, &r, &attrs[i]));
     }
     f->attrs = attrs;
     f->n_attrs = n;

@@ -23,6 +23,7 @@ typedef struct mr_import_options {
     mr_node *const *controls;
     const mr_import_map *returns;       /* name and index; `to` unused */
     const char *const *return_nodes;
+    const mr_tensor *source; /* has the bytes of the graph, which never change (see mr_attr_room); may be NULL */
 } mr_import_options;
 
 typedef struct mr_import_results { /* arrays freed by mr_import_results_deinit */

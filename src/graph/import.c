@@ -286,7 +286,7 @@ static mr_status *make_draft(importer *im, int i)
     if (st)
         return mr_status_append(st, "; NodeDef: {{node %s}}", p->d.name);
     MR_TRY(make_device(im, n->device, &p->d.device));
-    MR_TRY(mr_node_def_attrs(&im->defs, n, &g->arena, &g->held, &p->d.attrs, &p->d.n_attrs));
+    MR_TRY(mr_node_def_attrs(&im->defs, n, &(mr_attr_room){&g->arena, &g->held, im->o->source}, &p->d.attrs, &p->d.n_attrs));
     MR_TRY(rename_classes(im, n->name, p));
     MR_TRY(mr_draft_attrs(&g->arena, &p->d, producer > MR_GRAPH_PRODUCER));
     p->is_merge = !strcmp(p->d.def->name, "Merge") || !strcmp(p->d.def->name, "RefMerge");

@@ -182,7 +182,7 @@ static mr_status *read_arg_attrs(const body *b, mr_pb_reader *r, mr_named_attr *
     while (mr_pb_next(r, &field, &wire)) {
         if (field == 1 && (size_t)*n < most) {
             mr_pb_message(r, &sub);
-            MR_TRY(mr_named_attr_read(&b->g->arena, &b->g->held, &sub, &(*out)[(*n)++]));
+            MR_TRY(mr_named_attr_read(&(mr_attr_room){&b->g->arena, &b->g->held}, &sub, &(*out)[(*n)++]));
         } else {
             mr_pb_skip(r);
         }

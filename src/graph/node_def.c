@@ -109,16 +109,16 @@ void mr_node_defs_deinit(mr_node_defs *d)
     mr_str_deinit(&d->extra);
 }
 
-mr_status *mr_node_def_attrs(const mr_node_defs *d, const mr_node_def *n, mr_arena *a,
-                             mr_tensor_vec *held, mr_named_attr **out, int *n_out)
+mr_status *mr_node_def_attrs(const mr_node_defs *d, const mr_node_def *n, const mr_attr_room *room, mr_named_attr **out,
+                             int *n_out)
 {
     mr_pb_reader r;
-    mr_named_attr *attrs = mr_arena_try_array(a, mr_named_attr, n->n_attrs);
+    mr_named_attr *attrs = mr_arena_try_array(room->arena, mr_named_attr, n->n_attrs);
     if (!attrs)
         return no_memory();
     for (int i = 0; i < n->n_attrs; i++) {
         mr_pb_reader_init(&r, d->attrs.p[n->first_attr + i]);
-        MR_TRY(mr_named_attr_read(a, held, &r, &attrs[i]));
+        MR_TRY(mr_named_attr_read(room, &r, &attrs[i]));
     }
     *out = attrs;
     *n_out = n->n_attrs;

@@ -89,14 +89,14 @@ static mr_status *read_attr_def(mr_arena *a, mr_pb_reader *r, mr_attr_def *out)
         case 2: MR_GO(read_attr_type(mr_pb_bytes(r), out)); break;
         case 3:
             mr_pb_message(r, &sub);
-            MR_GO(mr_attr_read(a, NULL, &sub, &out->deflt));
+            MR_GO(mr_attr_read(&(mr_attr_room){.arena = a}, &sub, &out->deflt));
             out->has_default = true;
             break;
         case 5: out->has_min = mr_pb_bool(r); break;
         case 6: out->min = mr_pb_int64(r); break;
         case 7:
             mr_pb_message(r, &sub);
-            MR_GO(mr_attr_read(a, NULL, &sub, &allowed));
+            MR_GO(mr_attr_read(&(mr_attr_room){.arena = a}, &sub, &allowed));
             break;
         default: MR_GO(mr_wire_extra(r, from, &extra));
         }

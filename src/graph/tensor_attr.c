@@ -3,7 +3,8 @@
  * Small tensors are in the arena. Large ones (weights of a frozen model) are in a separate buffer, the blob, which
  * copies of the graph share. The bytes are placed in the blob such that tensor_content starts at a multiple of 64, so
  * that the decoded tensor is just a header for the same bytes: nothing is decoded and the weights are in memory only
- * once.
+ * once. If the bytes of the whole graph stay (a file that is mapped), they are the blob of each tensor whose
+ * tensor_content happens to be aligned.
  *
  * Equal tensors may be serialized in several ways, so equality and hash look at the values; they
  * avoid decoding where tensor_content shows the values as they are. */
@@ -41,6 +42,8 @@ static bool scan_proto(mr_sv raw, scan *out)
 
 /* ---- creating ---- */
 
+static bool is_aligned(const void *p) { return (uintptr_t)p % ALIGN == 0; }
+
 /* A plain tensor of bytes serves as the blob: it is counted and aligned already. */
 static mr_status *make_blob(mr_sv raw, const scan *s, mr_tensor_attr *out)
 {
@@ -55,18 +58,20 @@ static mr_status *make_blob(mr_sv raw, const scan *s, mr_tensor_attr *out)
     return NULL;
 }
 
-mr_status *mr_tensor_attr_of(mr_arena *a, mr_tensor_vec *held, mr_sv raw,
-                             const mr_tensor_attr **out)
+mr_status *mr_tensor_attr_of(const mr_attr_room *room, mr_sv raw, const mr_tensor_attr **out)
 {
     scan s;
     if (!scan_proto(raw, &s))
         return mr_invalid("AttrValue: malformed TensorProto");
-    mr_tensor_attr *v = mr_arena_new(a, mr_tensor_attr);
-    if (held && raw.n >= BLOB_BYTES) {
-        MR_TRY(make_blob(raw, &s, v));
-        mr_vec_push(held, v->blob);
+    mr_tensor_attr *v = mr_arena_new(room->arena, mr_tensor_attr);
+    if (room->held && raw.n >= BLOB_BYTES) {
+        if (room->source && s.content.p && is_aligned(s.content.p))
+            *v = (mr_tensor_attr){.raw = raw, .blob = mr_tensor_ref(room->source)};
+        else
+            MR_TRY(make_blob(raw, &s, v));
+        mr_vec_push(room->held, v->blob);
     } else {
-        char *copy = mr_arena_try_alloc(a, raw.n + 1);
+        char *copy = mr_arena_try_alloc(room->arena, raw.n + 1);
         if (!copy)
             return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a tensor attr of %zu bytes",
                             raw.n);
@@ -101,8 +106,6 @@ static const char *plain_data(const scan *s, mr_shape *shape, int64_t *n)
     mr_status_free(st);
     return fits ? s->content.p : NULL;
 }
-
-static bool is_aligned(const void *p) { return (uintptr_t)p % ALIGN == 0; }
 
 /* Tensors that use a blob are read-only: the blob belongs to all copies of the attr. */
 mr_status *mr_attr_tensor(const mr_tensor_attr *v, mr_tensor **out)

@@ -40,8 +40,8 @@ typedef struct mr_node_defs { /* zeroed: empty */
 mr_status *mr_node_def_read(mr_pb_reader *r, mr_node_defs *into);
 void mr_node_defs_deinit(mr_node_defs *d);
 /* The attrs of a node, decoded and sorted. */
-mr_status *mr_node_def_attrs(const mr_node_defs *d, const mr_node_def *n, mr_arena *a,
-                             mr_tensor_vec *held, mr_named_attr **out, int *n_out);
+mr_status *mr_node_def_attrs(const mr_node_defs *d, const mr_node_def *n, const mr_attr_room *room, mr_named_attr **out,
+                             int *n_out);
 static inline mr_sv mr_node_def_extra(const mr_node_defs *d, const mr_node_def *n)
 {
     return (mr_sv){n->extra_n ? d->extra.p + n->extra_at : "", n->extra_n};

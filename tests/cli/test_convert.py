@@ -133,6 +133,37 @@ def test_convert_to_8_bits(t):
     has(text, "z = Neg(checked) -> float[?,64]")
 
 
+def tensor_contents(path):
+    """Where the values of large constants begin in a file: of weights w that are 1.0, so that they are easy to find."""
+    data, found = open(path, "rb").read(), []
+    at = data.find(ONES)
+    while at >= 0:
+        found.append(at)
+        at = data.find(ONES, at + len(ONES))
+    return found
+
+
+ONES = b"\0\0\x80\x3f" * 2000
+
+
+def test_convert_aligns_constants(t):
+    node = ('node { name: "%s" op: "Const" attr { key: "dtype" value { type: DT_FLOAT } } attr { key: "value" value { tensor { '
+            'dtype: DT_FLOAT tensor_shape { dim { size: 2000 } } tensor_content: "%s" } } } }')
+    text, a, b, c = [os.path.join(t.dir, n) for n in ("a.pbtxt", "a.pb", "b.pb", "c.pb")]
+    with open(text, "w") as f:
+        # Names of several lengths, because each place must be as likely.
+        f.write("\n".join(node % ("w" * n, r"\000\000\200\077" * 2000) for n in range(1, 80)))
+    out(t, "convert", text, a)
+    out(t, "convert", "--align", a, b)
+    before, after = tensor_contents(a), tensor_contents(b)
+    check(len(before) == len(after) == 79 and any(at % 64 for at in before), "the weights were not found")
+    check(all(at % 64 == 0 for at in after), [at % 64 for at in after])
+    check(os.path.getsize(b) - os.path.getsize(a) < 79 * 68, "too much padding")
+    out(t, "convert", "--align", b, c)
+    check(open(b, "rb").read() == open(c, "rb").read(), "aligning twice gives another file")
+    check(out(t, "inspect", a) == out(t, "inspect", b), "another graph")
+
+
 def freeze_checkpoint(t, model):
     """`model`: a checkpoint with its meta graph beside it."""
     a = os.path.join(t.dir, "a.pb")

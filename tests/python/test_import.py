@@ -1,10 +1,17 @@
 """Graphs as messages: importing, cutting, freezing."""
 
+import gc
+import os
+import subprocess
+import tempfile
 import unittest
 
 import numpy as np
 
 import millrace as tf
+from millrace.framework.function import Defun
+
+MILLRACE = os.path.join(os.environ.get("MILLRACE_BUILD", "build/gcc"), "bin", "millrace")
 
 
 class Case(unittest.TestCase):
@@ -18,6 +25,100 @@ def line():
         x = tf.placeholder(tf.float32, [None], name="x")
         tf.add(tf.multiply(x, 2.0, name="twice"), 1.0, name="y")
         return g.as_graph_def()
+
+
+def mapped_bytes(path):
+    """How much of the file is mapped into this process."""
+    found = [line.split()[0].split("-") for line in open("/proc/self/maps") if line.rstrip().endswith(path)]
+    return sum(int(end, 16) - int(start, 16) for start, end in found)
+
+
+class ImportFile(Case):
+    """tf.graph_util.import_graph_file."""
+
+    def write(self, graph_def, *options):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, "graph.pb")
+        with open(path, "wb") as f:
+            f.write(graph_def.SerializeToString())
+        if options:
+            subprocess.run([MILLRACE, "convert", *options, path, path], check=True, stdout=subprocess.DEVNULL)
+        return path
+
+    def test_names_elements_and_maps(self):
+        x = tf.placeholder(tf.float32, [None])
+        y, = tf.graph_util.import_graph_file(self.write(line()), {"x": x}, ["y:0"], name="a")
+        self.assertEqual(y.name, "a/y:0")
+        with tf.Session() as s:
+            self.assertEqual(list(s.run(y, {x: [1, 2]})), [3, 5])
+        dx, = tf.gradients(y, x)
+        with tf.Session() as s:
+            self.assertEqual(list(s.run(dx, {x: [1, 2]})), [2, 2])
+
+    def test_functions_come_with_it(self):
+        with tf.Graph().as_default() as g:
+            @Defun(tf.float32)
+            def twice(v):
+                return v * 2
+            tf.identity(twice(tf.constant(4.0)), name="y")
+            path = self.write(g.as_graph_def())
+        y, = tf.graph_util.import_graph_file(path, return_elements=["y:0"])
+        with tf.Session() as s:
+            self.assertEqual(s.run(y), 8)
+        self.assertEqual(len(tf.get_default_graph().as_graph_def().library.function), 1)
+
+    def test_large_constants_stay_in_the_file(self):
+        values = np.arange(4 << 20, dtype=np.float32)  # 16 MiB
+        with tf.Graph().as_default() as g:
+            tf.reduce_sum(tf.constant(values, name="w"), name="y")
+            path = self.write(g.as_graph_def(), "--align")
+        del g
+        before = mapped_bytes(path)
+        w, y = tf.graph_util.import_graph_file(path, return_elements=["w:0", "y:0"])
+        self.assertGreater(mapped_bytes(path), before)
+        with tf.Session() as s:
+            got = s.run(w)
+            self.assertTrue((got == values).all())
+            if got.flags.writeable:  # the caller's own
+                got[:] = 0
+            self.assertAlmostEqual(s.run(y) / values.sum(dtype=np.float64), 1, places=5)
+        del s, w, y
+        tf.reset_default_graph()
+        gc.collect()
+        self.assertEqual(mapped_bytes(path), 0)
+
+    def test_unaligned_ones_are_copied(self):
+        values = np.arange(2000, dtype=np.float32)
+        for n in range(1, 70, 7):  # lengths of names move the values to other places
+            with tf.Graph().as_default() as g:
+                tf.constant(values, name="w" * n)
+                path = self.write(g.as_graph_def())
+            with tf.Graph().as_default():
+                w, = tf.graph_util.import_graph_file(path, return_elements=["w" * n + ":0"], name="")
+                with tf.Session() as s:
+                    self.assertTrue((s.run(w) == values).all())
+
+    def test_errors(self):
+        with self.assertRaisesRegex(OSError, "nowhere"):
+            tf.graph_util.import_graph_file("nowhere")
+        good = self.write(line())
+        data = open(good, "rb").read()
+        for n in (1, len(data) // 2, len(data) - 1):
+            with open(good, "wb") as f:
+                f.write(data[:n])
+            with self.assertRaises(ValueError):
+                tf.graph_util.import_graph_file(good)
+        for bad in (b"\xff" * 30, b"\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"):
+            with open(good, "wb") as f:
+                f.write(bad)
+            with self.assertRaises(ValueError):
+                tf.graph_util.import_graph_file(good)
+        with open(good, "wb"):
+            pass
+        self.assertIsNone(tf.graph_util.import_graph_file(good))  # as an empty GraphDef
+        with self.assertRaises(ValueError):
+            tf.graph_util.import_graph_file(self.write(line()), return_elements=["z:0"])
 
 
 class ImportTest(Case):

@@ -1,5 +1,7 @@
 """tf.import_graph_def: the nodes of a GraphDef as operations of the default graph."""
 
+import os
+
 from . import convert, device as device_lib, errors, function, op_defs, ops
 
 
@@ -12,10 +14,69 @@ def import_graph_def(graph_def, input_map=None, return_elements=None, name=None,
     return_elements = _checked_elements(return_elements)
     if producer_op_list is not None:
         graph_def = _without_unknown_defaults(graph_def, producer_op_list)
-    mapping = _mapping(graph, input_map)
     data = graph_def.SerializeToString()
     if b"_gradient_op_type" in data:
         graph._scoped["overrides gradients"] = True
+    return _import(graph, data, graph_def.library.function, input_map, return_elements, name)
+
+
+def import_graph_file(path, input_map=None, return_elements=None, name=None):
+    """Adds the nodes of a GraphDef in a file, as `import_graph_def` does, without reading all of the file.
+
+    Large constants are used where they are in the file if they are aligned there; `millrace convert --align` writes such a
+    file.  It must not be changed while graphs use it: to replace it, write another one and rename it.
+
+    Args:
+        path: a file with a serialized GraphDef
+        input_map: as for `import_graph_def`
+        return_elements: as for `import_graph_def`
+        name: as for `import_graph_def`
+    """
+    graph = ops.get_default_graph()
+    graph._check_not_finalized()
+    input_map = _checked_map(input_map)
+    return_elements = _checked_elements(return_elements)
+    path = os.fspath(path)
+    graph._scoped["overrides gradients"] = True  # perhaps it does
+    return _import(graph, path.decode() if isinstance(path, bytes) else path, _library_of(path), input_map, return_elements, name)
+
+
+def _library_of(path):
+    """The functions in the file of a GraphDef; the nodes, which may be large, are not read."""
+    from .. import protos
+    library = protos.FunctionDefLibrary()
+    with open(path, "rb") as f:
+        size = os.fstat(f.fileno()).st_size
+        while f.tell() < size:
+            tag = _varint(f)
+            if tag & 7 != 2:  # whatever is wrong with the file, the import tells
+                if tag & 7 != 0:
+                    break
+                _varint(f)
+                continue
+            n = _varint(f)
+            if tag >> 3 == 2:
+                library.MergeFromString(f.read(min(n, size)))
+            else:
+                f.seek(min(n, size), os.SEEK_CUR)
+    return library.function
+
+
+def _varint(f):
+    value = shift = 0
+    while True:
+        b = f.read(1)
+        if not b or shift > 63:
+            return 0
+        value |= (b[0] & 0x7F) << shift
+        shift += 7
+        if b[0] < 0x80:
+            return value
+
+
+def _import(graph, data, functions, input_map, return_elements, name):
+    """data: a serialized GraphDef or the path of a file with one."""
+    mapping = _mapping(graph, input_map)
     with ops.name_scope(name, "import", []) as scope:
         returns = [_named(e) for e in return_elements or ()]
         before = graph._number()
@@ -25,7 +86,7 @@ def import_graph_def(graph_def, input_map=None, return_elements=None, name=None,
             raise ValueError(e.message) from None
         finally:
             graph._made_here(before)
-    for d in graph_def.library.function:
+    for d in functions:
         graph._functions.setdefault(d.signature.name, function.ImportedFunction(d))
     if graph._device_stack or graph._control_flow_context is not None:
         new = graph.ops(before)[0]

@@ -1,4 +1,5 @@
-/* ops/array/immutable_const.c -- a constant whose value is the content of a file, in the format of memory. */
+/* ops/array/immutable_const.c -- a constant whose value is the content of a file, in the format of memory. It is read, not
+ * mapped: a graph from elsewhere may name a file that somebody shortens, and touching a mapping then ends the process. */
 #include "base/file.h"
 #include "graph/infer.h"
 #include "run/run.h"
