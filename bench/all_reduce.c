@@ -1,6 +1,6 @@
 /* bench/all_reduce.c -- the sum of some MiB of floats over processes of this host: `all_reduce PROCESSES [shared]
- * MIB...`; and how long it takes until the remaining processes continue after one of four was killed: `all_reduce
- * lose`.
+ * MIB...`, or `all_reduce PROCESSES calls MIB...` as between hosts, with the addresses of this one; and how long it takes
+ * until the remaining processes continue after one of four was killed: `all_reduce lose`.
  *
  * Each process has its own buffer, from malloc, or with `shared` from mr_group_alloc; a time is that of the slowest,
  * and the figure the median of many. */
@@ -51,11 +51,15 @@ static double one_round(mr_group *g, float *x, int64_t n)
     return took;
 }
 
-static void measure(mr_group *g, int64_t mib, bool shared)
+typedef enum way { OWN_MEMORY, SHARED_MEMORY, CALLS } way;
+static const char *const way_names[] = {"", "_shared", "_calls"};
+
+static void measure(mr_group *g, int64_t mib, way how)
 {
     int64_t n = mib << 18;
     int rank = mr_group_own_rank(g), size = mr_group_n_members(g);
     double ms[ROUNDS];
+    bool shared = how == SHARED_MEMORY;
     float *x = shared ? mr_group_memory(g, (size_t)n * 4) : aligned_alloc(64, (size_t)n * 4), right = (float)(size * (size + 1) / 2);
     if (!x)
         must(mr_error(MR_RESOURCE_EXHAUSTED, "no memory"));
@@ -68,7 +72,7 @@ static void measure(mr_group *g, int64_t mib, bool shared)
     }
     qsort(ms, ROUNDS, sizeof(ms[0]), by_value);
     if (rank == 0)
-        printf("allreduce_%lldMiB_%d%s_ms %.3f ms\n", (long long)mib, size, shared ? "_shared" : "", ms[ROUNDS / 2]);
+        printf("allreduce_%lldMiB_%d%s_ms %.3f ms\n", (long long)mib, size, way_names[how], ms[ROUNDS / 2]);
     must(mr_group_run(g, &(mr_group_work){.kind = MR_GROUP_BARRIER}));
     if (shared)
         mr_group_memory_free(g, x);
@@ -76,13 +80,19 @@ static void measure(mr_group *g, int64_t mib, bool shared)
         free(x);
 }
 
-static void member(int rank, int size, const char *folder, char **sizes, int n_sizes, bool shared)
+/* Ports beside the usual ones, which nobody else should use. */
+static const char *const addresses[] = {"127.0.0.1:31871", "127.0.0.1:31872", "127.0.0.1:31873", "127.0.0.1:31874"};
+
+static void member(int rank, int size, const char *folder, char **sizes, int n_sizes, way how)
 {
     mr_group *g;
+    mr_group_config c = {.name = "bench", .transport = "shm", .rank = rank, .size = size, .folder = folder};
+    if (how == CALLS)
+        c = (mr_group_config){.name = "bench", .transport = "grpc", .rank = rank, .size = size, .addresses = addresses, .n_addresses = size};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    must(mr_group_open(&(mr_group_config){.name = "bench", .transport = "shm", .rank = rank, .size = size, .folder = folder}, &g));
+    must(mr_group_open(&c, &g));
     for (int i = 0; i < n_sizes; i++)
-        measure(g, atoi(sizes[i]), shared);
+        measure(g, atoi(sizes[i]), how);
     mr_group_close(g);
     exit(0);
 }
@@ -160,16 +170,17 @@ static void measure_loss(const char *folder)
 int main(int argc, char **argv)
 {
     int size = argc > 1 ? atoi(argv[1]) : 0, status, bad = 0;
-    bool shared = argc > 2 && strcmp(argv[2], "shared") == 0;
+    way how = argc > 2 && strcmp(argv[2], "shared") == 0 ? SHARED_MEMORY : argc > 2 && strcmp(argv[2], "calls") == 0 ? CALLS : OWN_MEMORY;
+    int first = how == OWN_MEMORY ? 2 : 3;
     char folder[] = "/tmp/millrace-bench-XXXXXX";
     bool lose = argc == 2 && strcmp(argv[1], "lose") == 0;
-    if (!(lose || (size >= 1 && argc >= 3 + shared)) || !mkdtemp(folder))
+    if (!(lose || (size >= 1 && size <= MR_COUNT(addresses) && argc > first)) || !mkdtemp(folder))
         return 2;
     if (lose)
         measure_loss(folder);
     for (int r = 0; r < size; r++)
         if (fork() == 0)
-            member(r, size, folder, argv + 2 + shared, argc - 2 - shared, shared);
+            member(r, size, folder, argv + first, argc - first, how);
     while (wait(&status) > 0)
         bad |= status;
     mr_status_free(mr_dir_each(folder, remove_file, folder));

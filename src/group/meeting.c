@@ -539,7 +539,7 @@ static mr_status *open_grpc(mr_meeting *m)
     if (m->o.n_addresses != m->o.size || m->o.rank < 0 || m->o.rank >= m->o.size)
         return mr_invalid("group '%s': got %d addresses for %d members, for member %d: expected one address per member",
                           m->name, m->o.n_addresses, m->o.size, m->o.rank);
-    MR_TRY(mr_net_grpc(&m->net));
+    MR_TRY(mr_net_direct(&m->net));
     m->own_address = mr_strdup(m->o.addresses[m->o.rank]);
     m->post = mr_post_new();
     mr_net_listen listen = {.address = m->own_address, .keys = m->o.keys, .handle = handle_call, .arg = m};
