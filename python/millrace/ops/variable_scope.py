@@ -411,13 +411,14 @@ def _check_initializer_type(initializer, dtype):
 class _ScopeStore(threading.local):
     """The scope a thread is in, and how often scopes of a name were opened.
 
-    Counts are in a tree, [count, {part of a name: subtree}], so that to forget those below a scope costs nothing.  While a scope
-    that existed before is open again, changes are recorded, and undone when it is left."""
+    Counts are in a tree, [count, {part of a name: subtree}, free], so that to forget those below a scope costs nothing; name_1,
+    name_2 and so on were opened up to name_free, excluded.  While a scope that existed before is open again, changes are recorded,
+    and undone when it is left."""
 
     def __init__(self):
         super().__init__()
         self.current_scope = VariableScope(False)
-        self._root = [0, {}]
+        self._root = [0, {}, 1]
         self._changes = None  # [(tree, index, former value)]
 
     def _set(self, tree, index, value):
@@ -439,7 +440,7 @@ class _ScopeStore(threading.local):
             below = tree[1]
             tree = below.get(part)
             if tree is None:
-                tree = below[part] = [0, {}]
+                tree = below[part] = [0, {}, 1]
         self._set(tree, 0, tree[0] + 1)
 
     def close_subscopes(self, name):
@@ -451,6 +452,18 @@ class _ScopeStore(threading.local):
     def count(self, name):
         tree = self._find(name)
         return 0 if tree is None else tree[0]
+
+    def unused_number(self, name):
+        """The first i for which name_i was not opened; 0: the name itself was not."""
+        tree = self._find(name)
+        if tree is None or tree[0] == 0:
+            return 0
+        i = tree[2]
+        while self.count("%s_%d" % (name, i)) > 0:
+            i += 1
+        if i != tree[2]:
+            self._set(tree, 2, i)
+        return i
 
     def record(self):
         """Records changes from now on; what `undo` takes."""
@@ -558,12 +571,8 @@ def unique_variable_scope_name(prefix):
     """A name for a scope here that was not opened yet."""
     store = _scope_store()
     full = store.current_scope.name + "/" + prefix if store.current_scope.name else prefix
-    if store.count(full) == 0:
-        return prefix
-    i = 1
-    while store.count("%s_%d" % (full, i)) > 0:
-        i += 1
-    return "%s_%d" % (prefix, i)
+    i = store.unused_number(full)
+    return "%s_%d" % (prefix, i) if i else prefix
 
 
 class variable_scope:  # noqa: N801 -- TensorFlow's name
