@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "fed/sha256.h"
 
 enum { WORDS = MR_SHAMIR_SECRET / 2 };
 
@@ -54,7 +53,7 @@ void mr_shamir_share(const uint8_t secret[MR_SHAMIR_SECRET], const uint8_t *rand
     }
     for (int i = 0; i < WORDS; i++)
         put_word(out, i, sum[i]);
-    mr_wipe(sum, sizeof sum);
+    explicit_bzero(sum, sizeof sum);
 }
 
 /* Lagrange at 0: the product of x_j / (x_j - x_i) over the others. */
@@ -85,5 +84,5 @@ void mr_shamir_join(const uint16_t *weights, const uint8_t *const *shares, int t
             sum[i] ^= gf_multiply(weights[k], word_at(shares[k], i));
     for (int i = 0; i < WORDS; i++)
         put_word(out, i, sum[i]);
-    mr_wipe(sum, sizeof sum);
+    explicit_bzero(sum, sizeof sum);
 }
