@@ -749,11 +749,11 @@ test-cli: $(CLI) $(PY_SO) $(CALIBRATE) $(PLUGIN_SO) $(B)/soak/kill_program $(EXA
 	$(q)PYTHON=$(PYTHON) tests/cli/run $(B) $(T)
 
 .PHONY: test-python
-test-python: $(CLI) $(NET_SO) python ##test the Python package (T=part of a name)
+test-python: $(CLI) $(NET_SO) $(crypto.so) python ##test the Python package (T=part of a name)
 	$(q)PYTHON=$(PYTHON) tests/python/run $(B) $(T)
 
 .PHONY: test-examples
-test-examples: $(CLI) $(NET_SO) python $(addprefix $(B)/examples/,serve downpour sandblaster batch_driver next_word pipeline) ##test run the examples to their stated results (T=part of a name)
+test-examples: $(CLI) $(NET_SO) $(crypto.so) python $(addprefix $(B)/examples/,serve downpour sandblaster batch_driver next_word pipeline) ##test run the examples to their stated results (T=part of a name)
 	$(q)PYTHON=$(PYTHON) MNIST_DIR="$$(tools/mnist)" $(PYTHON) -B tests/examples/run $(B) $(T)
 
 # Preloaded into the examples, it switches fusion off.
