@@ -80,7 +80,7 @@ TEST_C  := $(filter %_test.c %_fixture.c,$(ALL_C)) $(sort $(wildcard tests/harne
 # needed. A plug-in consists of the sources in NAME.dir and copies of the files that these use (NAME.with), and exports
 # the function NAME.entry. It is built where pkg-config knows all of NAME.pkg or, without that, where NAME.header is
 # installed; NAME.lacks tells the user what is missing otherwise.
-PLUGINS := net zookeeper mpi opencl image icu board lapack
+PLUGINS := net crypto zookeeper mpi opencl image icu board lapack
 base     = $(patsubst %,src/base/%.c,$(1))
 
 net.dir   := src/net/grpc
@@ -89,6 +89,12 @@ net.pkg   := grpc gpr libssl libcrypto
 net.libs  := -lgrpc -lgpr -lssl -lcrypto
 net.with  := $(patsubst %,src/net/%.c,message task_name keys listen_check) \
              $(call base,bytes clock file log memory status str thread vec writer)
+
+crypto.dir   := src/fed/crypto
+crypto.entry := mr_crypto_get
+crypto.pkg   := libcrypto
+crypto.libs  := -lcrypto
+crypto.with  := $(call base,memory status str)
 
 zookeeper.dir    := src/net/zookeeper
 zookeeper.entry  := mr_naming_library_get
@@ -625,7 +631,7 @@ uninstall:                     ##run remove what `make install` with the same DE
 
 # ---- measuring it -------------------------------------------------------------------------------
 # One program a question; they see the insides, so they link the static library.
-$(B)/bench/%: bench/%.c $(wildcard bench/*.h) $(LIBA) | $(NET_SO)
+$(B)/bench/%: bench/%.c $(wildcard bench/*.h) $(LIBA) | $(NET_SO) $(crypto.so)
 	$(call say,CC,$<)
 	@mkdir -p $(@D)
 	$(q)$(COMPILE) $< -o $@ $(LIBA) $(LIBS)
@@ -697,8 +703,9 @@ test-ps-traffic: $(PS_TRAFFIC)
 	$(q)$(PYTHON) bench/ps_traffic.py $(B) --small
 
 .PHONY: bench-fed
-bench-fed: deps-run            ##bench federated averaging on MNIST as in its paper: 99 % within 30 rounds, 97 % where clients have two digits (FED_ARGS are passed on)
-	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(B)/examples/federated
+bench-fed: deps-run            ##bench federated averaging on MNIST as in its paper: 99 % within 30 rounds, 97 % where clients have two digits (FED_ARGS are passed on); what secure sums cost
+	$(q)$(MAKE) --no-print-directory -j$$(nproc) $(B)/examples/federated $(B)/bench/secure_sum
+	$(q)$(B)/bench/secure_sum
 	$(q)$(B)/examples/federated --dir "$$(tools/mnist)" --rounds 30 --target 99 $(FED_ARGS)
 	$(q)$(B)/examples/federated --dir "$$(tools/mnist)" --non-iid --rounds 60 --target 97 $(FED_ARGS)
 
@@ -742,11 +749,11 @@ test-cli: $(CLI) $(PY_SO) $(CALIBRATE) $(PLUGIN_SO) $(B)/soak/kill_program $(EXA
 	$(q)PYTHON=$(PYTHON) tests/cli/run $(B) $(T)
 
 .PHONY: test-python
-test-python: $(CLI) $(NET_SO) python ##test the Python package (T=part of a name)
+test-python: $(CLI) $(NET_SO) $(crypto.so) python ##test the Python package (T=part of a name)
 	$(q)PYTHON=$(PYTHON) tests/python/run $(B) $(T)
 
 .PHONY: test-examples
-test-examples: $(CLI) $(NET_SO) python $(addprefix $(B)/examples/,serve downpour sandblaster batch_driver next_word pipeline) ##test run the examples to their stated results (T=part of a name)
+test-examples: $(CLI) $(NET_SO) $(crypto.so) python $(addprefix $(B)/examples/,serve downpour sandblaster batch_driver next_word pipeline) ##test run the examples to their stated results (T=part of a name)
 	$(q)PYTHON=$(PYTHON) MNIST_DIR="$$(tools/mnist)" $(PYTHON) -B tests/examples/run $(B) $(T)
 
 # Preloaded into the examples, it switches fusion off.

@@ -87,7 +87,8 @@ typedef struct mr_federated_options {
     float server_rate;     /* how far the server moves along the averaged update; 0: 1 */
     float server_momentum; /* momentum of the server; 0: none */
     int64_t most_examples; /* a client with more examples counts as one with this many; 0: 100000 */
-    /* 1: secure aggregation, in which the server sees only sums. Every round needs three clients. */
+    /* 1: secure aggregation, in which the server sees only sums. Every round needs three clients. UNIMPLEMENTED where
+     * libmillrace-crypto.so cannot be opened. */
     unsigned char secure;
     /* With secure, more than this fraction of a round's clients must stay until its end; 0: two thirds; the minimum is
      * one half. */
@@ -145,7 +146,7 @@ typedef struct mr_federated_client_options {
     const mr_federated_examples *examples; /* required */
     const char *address;  /* address of the server; required */
     int64_t deadline_ms;  /* how long to look for a server that is not there, or no longer there; 0: one minute */
-    unsigned char secure; /* 1: refuse to send updates that are not masked */
+    unsigned char secure; /* 1: refuse to send updates that are not masked; UNIMPLEMENTED as above */
     /* Another thread or a signal handler sets this to 1 to end the client with TF_CANCELLED; NULL: none. */
     const volatile int *stop;
 } mr_federated_client_options;

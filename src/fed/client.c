@@ -255,7 +255,10 @@ mr_status *mr_fed_client_run(const mr_fed_client_options *o, int64_t *updates)
 {
     int64_t heard_ns = mr_now_ns(), pause_ns = PAUSE_NS;
     bool end = false;
+    const mr_crypto *crypto;
     *updates = 0;
+    if (o->secure)
+        MR_TRY(mr_crypto_open(&crypto)); /* it could not do what it insists on */
     for (;;) {
         int64_t before = heard_ns;
         mr_status *st = pay_visit(o, &heard_ns, updates, &end);

@@ -34,6 +34,7 @@ struct mr_fed_coordinator {
     mr_cond changed; /* a round ended or must end, or the next deadline changed */
     mr_fed rounds MR_GUARDED_BY(mu);
     client *clients MR_GUARDED_BY(mu);
+    const mr_crypto *crypto;                    /* secure */
     mr_secure_server *secure MR_GUARDED_BY(mu); /* of the present try */
     mr_fed_weights *weights MR_GUARDED_BY(mu);
     float *momentum; /* used by the thread of the round alone */
@@ -53,6 +54,7 @@ mr_status *mr_fed_coordinator_new(const mr_fed_coordinator_options *o, mr_fed_we
 {
     const char *wrong = mr_fed_check(&o->rounds);
     mr_fixed f;
+    const mr_crypto *crypto = NULL;
     mr_status *st = wrong ? mr_invalid("federated: %s", wrong) : NULL;
     if (!st && (!isfinite(o->server_rate) || !(o->server_momentum >= 0 && o->server_momentum < 1)))
         st = mr_invalid("federated: server_momentum must be at least 0 and below 1, and server_rate finite");
@@ -60,6 +62,8 @@ mr_status *mr_fed_coordinator_new(const mr_fed_coordinator_options *o, mr_fed_we
         st = mr_invalid("federated: most_examples must be at least 1, not %lld", (long long)o->config.most_examples);
     if (!st && o->rounds.secure)
         st = mr_fixed_init(&f, o->rounds.n_clients, o->config.clip, o->config.most_examples);
+    if (!st && o->rounds.secure)
+        st = mr_crypto_open(&crypto);
     if (st) {
         mr_fed_weights_unref(weights);
         return st;
@@ -67,6 +71,7 @@ mr_status *mr_fed_coordinator_new(const mr_fed_coordinator_options *o, mr_fed_we
     mr_fed_coordinator *c = mr_new(mr_fed_coordinator);
     c->o = *o;
     c->o.config.secure = o->rounds.secure;
+    c->crypto = crypto;
     c->weights = weights;
     c->clients = mr_new_array(client, o->rounds.n_clients);
     mr_mutex_init(&c->mu);
@@ -124,7 +129,7 @@ static void ask_locked(mr_fed_coordinator *c, const mr_fed_action *a) MR_REQUIRE
     bool first = a->stage == (c->rounds.o.secure ? MR_FED_KEYS : MR_FED_TRAIN);
     MR_ASSERT(a->client >= 0 && a->client < c->rounds.o.n_clients);
     if (first && c->rounds.o.secure && !c->secure)
-        c->secure = mr_secure_server_new(c->weights->n + 2); /* the loss and the examples behind the weights */
+        c->secure = mr_secure_server_new(c->crypto, c->weights->n + 2); /* the loss and the examples behind the weights */
     c->n_asked += first;
     c->clients[a->client].asked = true;
     c->clients[a->client].stage = a->stage;

@@ -19,11 +19,13 @@
  * Limits: clients trust the server that the clients it names exist. Protection from a server that invents most of them
  * would need keys that it cannot make (TLS with a CA of the clients is not enough).
  *
- * Pure: no I/O, no clock; randomness is an argument. Nothing in a message is trusted. */
+ * Pure: no I/O, no clock; randomness and cryptography (mr_crypto_open) are arguments. Nothing in a message is
+ * trusted. */
 #ifndef MR_FED_SECURE_H
 #define MR_FED_SECURE_H
 
 #include "base/str.h"
+#include "fed/crypto.h"
 
 enum {
     MR_SECURE_SEED = 32,
@@ -38,7 +40,7 @@ enum {
 
 typedef struct mr_secure_client mr_secure_client;
 /* The seed must be from the system's randomness, and used once. */
-mr_secure_client *mr_secure_client_new(const uint8_t seed[MR_SECURE_SEED]);
+mr_status *mr_secure_client_new(const mr_crypto *crypto, const uint8_t seed[MR_SECURE_SEED], mr_secure_client **out);
 void mr_secure_client_free(mr_secure_client *c); /* wipes; NULL is fine */
 /* To be called in this order, each once; otherwise FAILED_PRECONDITION. A message that is refused (INVALID_ARGUMENT)
  * ends the sum for this client. */
@@ -51,7 +53,7 @@ mr_status *mr_secure_client_unmask(mr_secure_client *c, mr_sv ask, mr_str *out);
 /* ---- the server, for one sum ---- */
 
 typedef struct mr_secure_server mr_secure_server;
-mr_secure_server *mr_secure_server_new(size_t n_values);
+mr_secure_server *mr_secure_server_new(const mr_crypto *crypto, size_t n_values);
 void mr_secure_server_free(mr_secure_server *s); /* NULL is fine */
 
 /* check reports whether an answer is well-formed; take keeps a copy of it. Stages are those of dist/federated.h, in

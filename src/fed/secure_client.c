@@ -4,44 +4,71 @@
  * one is refused, so two different questions about the same sum are never answered. Everything
  * dangerous is refused before a secret is used: lists that are not in rising order, thresholds of half
  * or less, groups of less than three, sums without this client. */
-#include "fed/chacha.h"
 #include "fed/secure_internal.h"
 #include "fed/shamir.h"
-#include "fed/x25519.h"
 
 enum { KEYS, SHARES, MASK, UNMASK, OVER };
 
 struct mr_secure_client {
+    const mr_crypto *crypto;
     int next;
-    uint8_t seed[32];                       /* all secrets below are derived from it */
-    uint8_t sealing[32], masking[32], own[32]; /* secret keys, and the seed of its own mask */
+    uint8_t seed[32];             /* all secrets below are derived from it */
+    uint8_t masking[32], own[32]; /* the secret key for masks, and the seed of its own mask */
+    mr_crypto_key *seal_key, *mask_key;
     uint8_t keys[MR_SECURE_KEYS];
     uint8_t list[MR_SHA256]; /* of the SHARES message */
     int n, t, self;          /* clients of U1, the threshold, its place among them */
     mr_secure_peer *peers;   /* U1 */
     uint32_t *ids;           /* U1 */
+    uint8_t *unseal_keys;    /* n * 32: for what each client seals for this one; until TRAIN */
     uint8_t *shares;         /* n * 64: of each client's masking key and seed, for this one */
     bool *in_sum;            /* U2 */
 };
 
 /* All secrets come from the seed, each under its own label, so they are independent. */
-static void derive_key(mr_secure_client *c, const char *label, uint8_t *out, size_t n)
+static mr_status *derive_key(mr_secure_client *c, const char *label, uint8_t out[32])
 {
-    mr_hkdf_sha256(c->seed, sizeof c->seed, NULL, 0, label, strlen(label), out, n);
+    return c->crypto->hkdf(mr_secure_bytes(c->seed, sizeof c->seed), (mr_sv){0}, mr_sv_of(label), out, 32);
+}
+
+/* The secret key for sealing is needed as a key only; that for masks also as bytes, which are shared among the others,
+ * so it is kept. */
+static mr_status *make_secrets(mr_secure_client *c)
+{
+    uint8_t sealing[32];
+    mr_status *st = NULL;
+    MR_GO(derive_key(c, "millrace sealing", sealing));
+    MR_GO(derive_key(c, "millrace masking", c->masking));
+    MR_GO(derive_key(c, "millrace own mask", c->own));
+    MR_GO(c->crypto->key_new(sealing, c->keys + MR_KEYS_SEALING, &c->seal_key));
+    MR_GO(c->crypto->key_new(c->masking, c->keys + MR_KEYS_MASKING, &c->mask_key));
+    MR_GO(c->crypto->sha256(mr_secure_bytes(c->own, sizeof c->own), c->keys + MR_KEYS_COMMITMENT));
+out:
+    explicit_bzero(sealing, sizeof sealing);
+    return st;
 }
 
 /* The seed is copied; the caller wipes its own. */
-mr_secure_client *mr_secure_client_new(const uint8_t seed[MR_SECURE_SEED])
+mr_status *mr_secure_client_new(const mr_crypto *crypto, const uint8_t seed[MR_SECURE_SEED], mr_secure_client **out)
 {
     mr_secure_client *c = mr_new(mr_secure_client);
+    c->crypto = crypto;
     memcpy(c->seed, seed, MR_SECURE_SEED);
-    derive_key(c, "millrace sealing", c->sealing, 32);
-    derive_key(c, "millrace masking", c->masking, 32);
-    derive_key(c, "millrace own mask", c->own, 32);
-    mr_x25519_public(c->sealing, c->keys + MR_KEYS_SEALING);
-    mr_x25519_public(c->masking, c->keys + MR_KEYS_MASKING);
-    mr_sha256_of(c->own, 32, c->keys + MR_KEYS_COMMITMENT);
-    return c;
+    mr_status *st = make_secrets(c);
+    if (st)
+        mr_secure_client_free(c);
+    else
+        *out = c;
+    return st;
+}
+
+/* The keys are needed for TRAIN alone. */
+static void drop_unseal_keys(mr_secure_client *c)
+{
+    if (c->unseal_keys)
+        explicit_bzero(c->unseal_keys, (size_t)c->n * 32);
+    mr_free(c->unseal_keys);
+    c->unseal_keys = NULL;
 }
 
 /* Wipes all secrets before the memory is freed. */
@@ -49,13 +76,16 @@ void mr_secure_client_free(mr_secure_client *c)
 {
     if (!c)
         return;
+    drop_unseal_keys(c);
     if (c->shares)
-        mr_wipe(c->shares, (size_t)c->n * 64);
+        explicit_bzero(c->shares, (size_t)c->n * 64);
+    c->crypto->key_free(c->seal_key);
+    c->crypto->key_free(c->mask_key);
     mr_free(c->peers);
     mr_free(c->ids);
     mr_free(c->shares);
     mr_free(c->in_sum);
-    mr_wipe(c, sizeof *c);
+    explicit_bzero(c, sizeof *c);
     mr_free(c);
 }
 
@@ -108,9 +138,10 @@ static mr_status *read_peers(mr_secure_client *c, mr_sv ask)
     c->t = (int)t;
     c->peers = mr_try_calloc((size_t)c->n, sizeof *c->peers);
     c->ids = mr_try_calloc((size_t)c->n, sizeof *c->ids);
+    c->unseal_keys = mr_try_calloc((size_t)c->n, 32);
     c->shares = mr_try_calloc((size_t)c->n, 64);
     c->in_sum = mr_try_calloc((size_t)c->n, sizeof *c->in_sum);
-    if (!c->peers || !c->ids || !c->shares || !c->in_sum)
+    if (!c->peers || !c->ids || !c->unseal_keys || !c->shares || !c->in_sum)
         return mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: out of memory for %d clients", c->n);
     /* This client finds itself by its keys, not by its number, which the server could choose. */
     c->self = -1;
@@ -125,9 +156,8 @@ static mr_status *read_peers(mr_secure_client *c, mr_sv ask)
     }
     if (c->self < 0 || c->self == c->n)
         return mr_invalid("secure sum: this client is missing from the list, or in it twice");
-    mr_sha256_of(ask.p, ask.n, c->list);
     MR_ASSERT(c->self >= 0 && c->self < c->n && c->t > c->n / 2);
-    return NULL;
+    return c->crypto->sha256(ask, c->list);
 }
 
 /* The coefficients of the polynomials of both secrets, derived from the seed alone, so they are always
@@ -139,24 +169,37 @@ static mr_status *derive_coefficients(mr_secure_client *c, uint8_t **out)
     size_t n = (size_t)(c->t - 1) * MR_SHAMIR_SECRET * 2;
     if (!(*out = mr_try_calloc(n, 1)))
         return mr_error(MR_RESOURCE_EXHAUSTED, "secure sum: out of memory for %d shares", c->t);
-    derive_key(c, "millrace shares", key, 32);
-    mr_chacha20(key, nonce, 0, *out, n);
-    mr_wipe(key, sizeof key);
-    return NULL;
+    mr_status *st = derive_key(c, "millrace shares", key);
+    if (!st)
+        st = c->crypto->chacha20(key, nonce, 0, *out, n);
+    explicit_bzero(key, sizeof key);
+    return st;
 }
 
-/* The key that seals the shares between this client and another, one per direction. false if the public key of the
- * other is invalid. */
-static bool share_key(const mr_secure_client *c, int with, bool from_self, uint8_t out[32])
+/* Derives the keys that seal the shares between this client and another, one per direction, from one agreement: the key
+ * for what the other sends is kept. INVALID_ARGUMENT if the public key of the other is invalid. */
+static mr_status *agree_with(mr_secure_client *c, int with, uint8_t seal[32])
 {
+    static const char label[] = "millrace share";
     uint8_t shared[32];
+    mr_status *st = NULL;
     MR_ASSERT(with != c->self);
     uint32_t self = c->ids[c->self], peer = c->ids[with];
-    if (!mr_x25519(c->sealing, c->peers[with].keys + MR_KEYS_SEALING, shared))
-        return false;
-    mr_secure_pair_key(shared, c->list, "millrace share", from_self ? self : peer, from_self ? peer : self, out);
-    mr_wipe(shared, sizeof shared);
-    return true;
+    MR_GO(c->crypto->agree(c->seal_key, c->peers[with].keys + MR_KEYS_SEALING, shared));
+    MR_GO(mr_secure_pair_key(c->crypto, shared, c->list, label, peer, self, c->unseal_keys + (size_t)with * 32));
+    MR_GO(mr_secure_pair_key(c->crypto, shared, c->list, label, self, peer, seal));
+out:
+    explicit_bzero(shared, sizeof shared);
+    return st;
+}
+
+/* Says whose public key an agreement found invalid. */
+static mr_status *about_peer(mr_status *st, uint32_t id)
+{
+    if (mr_status_code(st) != MR_INVALID_ARGUMENT)
+        return st;
+    mr_status_free(st);
+    return mr_invalid("secure sum: the public key of client %u is invalid", id);
 }
 
 /* Computes the shares of both secrets for client i and appends them, sealed. The client's own shares are kept
@@ -172,14 +215,14 @@ static mr_status *seal_for(mr_secure_client *c, const uint8_t *random, int i, mr
     mr_shamir_share(c->own, random + half, c->t, (uint16_t)(i + 1), text + 32);
     if (i == c->self) {
         memcpy(c->shares + (size_t)i * 64, text, 64);
-    } else if (share_key(c, i, true, key)) {
-        mr_seal(key, nonce, NULL, 0, text, 64);
-        mr_str_append(out, text, sizeof text);
-    } else {
-        st = mr_invalid("secure sum: the public key of client %u is invalid", c->ids[i]);
+        goto out;
     }
-    mr_wipe(text, 64);
-    mr_wipe(key, sizeof key);
+    MR_GO(about_peer(agree_with(c, i, key), c->ids[i]));
+    MR_GO(c->crypto->seal(key, nonce, (mr_sv){0}, text, 64));
+    mr_str_append(out, text, sizeof text);
+out:
+    explicit_bzero(text, 64);
+    explicit_bzero(key, sizeof key);
     return st;
 }
 
@@ -194,22 +237,31 @@ mr_status *mr_secure_client_shares(mr_secure_client *c, mr_sv ask, mr_str *out)
     for (int i = 0; !st && i < c->n; i++)
         st = seal_for(c, random, i, out);
     if (random)
-        mr_wipe(random, (size_t)(c->t - 1) * MR_SHAMIR_SECRET * 2);
+        explicit_bzero(random, (size_t)(c->t - 1) * MR_SHAMIR_SECRET * 2);
     mr_free(random);
     return finish_stage(c, SHARES, st);
 }
 
 /* ---- TRAIN ---- */
 
-/* Opens the shares that the others have dealt to this client, and fills in_sum (U2). The clients must be in
+/* Opens what client i has sealed for this one. */
+static mr_status *open_from(mr_secure_client *c, int i, const uint8_t *sealed)
+{
+    static const uint8_t nonce[MR_CHACHA_NONCE];
+    const uint8_t *key = c->unseal_keys + (size_t)i * 32;
+    mr_status *st = c->crypto->unseal(key, nonce, (mr_sv){0}, sealed, 64, c->shares + (size_t)i * 64);
+    if (mr_status_code(st) != MR_INVALID_ARGUMENT)
+        return st;
+    mr_status_free(st);
+    return mr_invalid("secure sum: what client %u sent cannot be opened", c->ids[i]);
+}
+
+/* Opens the shares that the others have dealt to this client, and fills in in_sum (U2). The clients must be in
  * ascending order, known and not this one; fewer than the threshold are refused. */
 static mr_status *open_shares(mr_secure_client *c, mr_sv ask)
 {
     enum { HEAD = 4, EACH = 4 + MR_SECURE_SEALED };
-    static const uint8_t nonce[MR_CHACHA_NONCE];
     int m, last = -1;
-    uint8_t text[MR_SECURE_SEALED], key[32];
-    mr_status *st = NULL;
     MR_TRY(check_list(ask, HEAD, EACH, &m));
     /* Fewer clients than the threshold could not unmask the sum later. */
     if (m + 1 < c->t)
@@ -218,33 +270,27 @@ static mr_status *open_shares(mr_secure_client *c, mr_sv ask)
         const char *p = ask.p + HEAD + (size_t)k * EACH;
         int i = mr_secure_find(c->ids, c->n, mr_get32(p));
         if (i <= last || i == c->self)
-            MR_GO(mr_invalid("secure sum: the list of shares contains client %u, which is unknown or out of order",
-                             mr_get32(p)));
-        memcpy(text, p + 4, sizeof text);
-        if (!share_key(c, i, false, key) || !mr_unseal(key, nonce, NULL, 0, text, 64))
-            MR_GO(mr_invalid("secure sum: what client %u sent cannot be opened", c->ids[i]));
-        memcpy(c->shares + (size_t)i * 64, text, 64);
+            return mr_invalid("secure sum: the list of shares contains client %u, which is unknown or out of order",
+                              mr_get32(p));
+        MR_TRY(open_from(c, i, (const uint8_t *)p + 4));
         c->in_sum[i] = true;
         last = i;
     }
     c->in_sum[c->self] = true;
-out:
-    mr_wipe(text, sizeof text);
-    mr_wipe(key, sizeof key);
-    return st;
+    return NULL;
 }
 
 /* Adds the pair masks of all clients of U2 and the own mask. */
 static mr_status *add_masks(mr_secure_client *c, uint32_t *values, size_t n)
 {
-    uint32_t self = c->ids[c->self];
+    mr_secure_masking m = {c->crypto, c->list, c->ids[c->self], false, values, n};
     MR_ASSERT(c->in_sum[c->self]);
-    for (int i = 0; i < c->n; i++)
-        if (c->in_sum[i] && i != c->self &&
-            !mr_secure_add_pair_mask(c->masking, c->peers[i].keys + MR_KEYS_MASKING, c->list, self, c->ids[i], false, values, n))
-            return mr_invalid("secure sum: the public key of client %u is invalid", c->ids[i]);
-    mr_secure_add_own_mask(c->own, c->list, self, false, values, n);
-    return NULL;
+    for (int i = 0; i < c->n; i++) {
+        uint32_t id = c->ids[i];
+        if (c->in_sum[i] && i != c->self)
+            MR_TRY(about_peer(mr_secure_add_pair_mask(&m, c->mask_key, id, c->peers[i].keys + MR_KEYS_MASKING), id));
+    }
+    return mr_secure_add_own_mask(&m, c->own);
 }
 
 /* On failure the values may be masked in part and must not be sent. */
@@ -252,6 +298,7 @@ mr_status *mr_secure_client_mask(mr_secure_client *c, mr_sv ask, uint32_t *value
 {
     MR_TRY(begin_stage(c, MASK));
     mr_status *st = open_shares(c, ask);
+    drop_unseal_keys(c);
     if (!st)
         st = add_masks(c, values, n);
     return finish_stage(c, MASK, st);

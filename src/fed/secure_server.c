@@ -11,7 +11,6 @@
 #include "dist/federated.h"
 #include "fed/secure_internal.h"
 #include "fed/shamir.h"
-#include "fed/x25519.h"
 
 typedef struct member {
     mr_secure_peer p;
@@ -21,6 +20,7 @@ typedef struct member {
 } member;
 
 struct mr_secure_server {
+    const mr_crypto *crypto;
     mr_fed_stage stage;
     MR_VEC(member) members;
     uint32_t *ids; /* of the members, once closed */
@@ -33,9 +33,10 @@ struct mr_secure_server {
 };
 
 /* n_values is the size of the vectors to add. */
-mr_secure_server *mr_secure_server_new(size_t n_values)
+mr_secure_server *mr_secure_server_new(const mr_crypto *crypto, size_t n_values)
 {
     mr_secure_server *s = mr_new(mr_secure_server);
+    s->crypto = crypto;
     s->stage = MR_FED_KEYS;
     s->n = n_values;
     return s;
@@ -179,7 +180,8 @@ mr_status *mr_secure_server_ask_shares(mr_secure_server *s, int t)
         mr_put32(&s->list, s->ids[i]);
         mr_str_append(&s->list, s->members.p[i].p.keys, MR_SECURE_KEYS);
     }
-    mr_sha256_of(s->list.p, s->list.n, s->list_hash);
+    s->stage = MR_FED_REST; /* a failure ends the sum */
+    MR_TRY(s->crypto->sha256(mr_str_view(&s->list), s->list_hash));
     s->stage = MR_FED_SHARES;
     MR_ASSERT(s->members.n >= MR_SECURE_LEAST && s->t > s->members.n / 2);
     return NULL;
@@ -276,31 +278,39 @@ static mr_status *find_tellers(const mr_secure_server *s, tellers *t)
 }
 
 /* Removes the pair masks of a lost client from the sum, with its key. */
-static mr_status *cancel_pairs(mr_secure_server *s, const member *lost, const uint8_t key[32])
+static mr_status *cancel_pairs(mr_secure_server *s, const member *lost, const uint8_t secret[32])
 {
-    uint8_t public[32];
-    mr_x25519_public(key, public);
-    if (memcmp(public, lost->p.keys + MR_KEYS_MASKING, 32) != 0)
-        return mr_error(MR_DATA_LOSS, "secure sum: the shares of client %u do not give its key", lost->p.id);
-    for (int i = 0; i < s->members.n; i++) {
-        const member *m = &s->members.p[i];
-        if (m->reached >= MR_FED_TRAIN && !mr_secure_add_pair_mask(key, m->p.keys + MR_KEYS_MASKING, s->list_hash, lost->p.id,
-                                                                   m->p.id, false, s->sum, s->n))
-            return mr_error(MR_DATA_LOSS, "secure sum: the public key of client %u is invalid", m->p.id);
+    mr_secure_masking m = {s->crypto, s->list_hash, lost->p.id, false, s->sum, s->n};
+    uint8_t public[MR_X25519];
+    mr_crypto_key *key;
+    MR_TRY(s->crypto->key_new(secret, public, &key));
+    mr_status *st = memcmp(public, lost->p.keys + MR_KEYS_MASKING, sizeof public) == 0
+                        ? NULL
+                        : mr_error(MR_DATA_LOSS, "secure sum: the shares of client %u do not give its key", lost->p.id);
+    for (int i = 0; !st && i < s->members.n; i++) {
+        const member *other = &s->members.p[i];
+        if (other->reached < MR_FED_TRAIN)
+            continue;
+        st = mr_secure_add_pair_mask(&m, key, other->p.id, other->p.keys + MR_KEYS_MASKING);
+        if (mr_status_code(st) == MR_INVALID_ARGUMENT) {
+            mr_status_free(st);
+            st = mr_error(MR_DATA_LOSS, "secure sum: the public key of client %u is invalid", other->p.id);
+        }
     }
-    return NULL;
+    s->crypto->key_free(key);
+    return st;
 }
 
 /* Removes the own mask of a member from the sum. The hash that it committed to proves that the shares were right. */
 static mr_status *cancel_own(mr_secure_server *s, const member *m, const uint8_t seed[32])
 {
+    mr_secure_masking masking = {s->crypto, s->list_hash, m->p.id, true, s->sum, s->n};
     MR_ASSERT(m->reached >= MR_FED_TRAIN && s->sum);
     uint8_t hash[MR_SHA256];
-    mr_sha256_of(seed, 32, hash);
+    MR_TRY(s->crypto->sha256(mr_secure_bytes(seed, 32), hash));
     if (memcmp(hash, m->p.keys + MR_KEYS_COMMITMENT, MR_SHA256) != 0)
         return mr_error(MR_DATA_LOSS, "secure sum: the shares of client %u do not give its seed", m->p.id);
-    mr_secure_add_own_mask(seed, s->list_hash, m->p.id, true, s->sum, s->n);
-    return NULL;
+    return mr_secure_add_own_mask(&masking, seed);
 }
 
 /* Reconstructs one secret per member of U2: the seed of those whose vector is in the sum, the key of the lost
@@ -319,7 +329,7 @@ static mr_status *cancel_masks(mr_secure_server *s, tellers *t)
         mr_shamir_join(t->weights, t->shares, t->n, secret);
         MR_ASSERT(at < (size_t)s->n_u2);
         st = m->reached >= MR_FED_TRAIN ? cancel_own(s, m, secret) : cancel_pairs(s, m, secret);
-        mr_wipe(secret, sizeof secret);
+        explicit_bzero(secret, sizeof secret);
         at++;
     }
     return st;

@@ -1,6 +1,8 @@
 /* fed/secure_test.c -- secure sums: they are exact, survive losses, show nothing of one client, and refuse what would. */
 #include "fed/secure.h"
 
+#include <stdio.h>
+
 #include "dist/federated.h"
 #include "fed/secure_internal.h"
 #include "tests/harness/test.h"
@@ -15,6 +17,7 @@ typedef struct sum {
     uint32_t id[MOST];
     uint32_t *values[MOST], *masked[MOST];
     mr_fed_stage lost_at[MOST]; /* before answering this stage; 0: never */
+    mr_str messages;            /* all, in the order of answer_stage */
 } sum;
 
 static void fill(void *p, size_t n)
@@ -23,16 +26,32 @@ static void fill(void *p, size_t n)
         ((uint8_t *)p)[i] = (uint8_t)(mr_test_random() >> 32);
 }
 
-static sum begin(int n, size_t n_values)
+static const mr_crypto *crypto_here(void)
 {
-    sum s = {.n = n, .n_values = n_values, .server = mr_secure_server_new(n_values)};
+    const mr_crypto *c;
+    MR_CHECK_OK(mr_crypto_open(&c));
+    return c;
+}
+
+/* Without clients; the values are zeros. */
+static sum begin_with(const mr_crypto *crypto, int n, size_t n_values)
+{
+    sum s = {.n = n, .n_values = n_values, .server = mr_secure_server_new(crypto, n_values)};
     for (int i = 0; i < n; i++) {
-        uint8_t seed[MR_SECURE_SEED];
-        fill(seed, sizeof seed);
-        s.clients[i] = mr_secure_client_new(seed);
         s.id[i] = (uint32_t)(i * 7 + 3);
         s.values[i] = mr_new_array(uint32_t, n_values);
         s.masked[i] = mr_new_array(uint32_t, n_values);
+    }
+    return s;
+}
+
+static sum begin(int n, size_t n_values)
+{
+    sum s = begin_with(crypto_here(), n, n_values);
+    for (int i = 0; i < n; i++) {
+        uint8_t seed[MR_SECURE_SEED];
+        fill(seed, sizeof seed);
+        MR_CHECK_OK(mr_secure_client_new(crypto_here(), seed, &s.clients[i]));
         fill(s.values[i], n_values * 4);
     }
     return s;
@@ -46,6 +65,7 @@ static void end(sum *s)
         mr_free(s->masked[i]);
     }
     mr_secure_server_free(s->server);
+    mr_str_deinit(&s->messages);
 }
 
 static bool is_lost(const sum *s, int i, mr_fed_stage stage) { return s->lost_at[i] && s->lost_at[i] <= stage; }
@@ -64,19 +84,32 @@ static mr_status *client_answers(sum *s, int i, mr_fed_stage stage, mr_sv ask, m
     }
 }
 
-/* All that are left do a stage.  Messages are kept for those who want to look at them. */
+/* A client answers a stage; one that fails refuses to do it again. Messages are kept for those who want to look at
+ * them. */
+static mr_status *answer_stage(sum *s, int i, mr_fed_stage stage)
+{
+    mr_str ask = {0}, answer = {0};
+    mr_status *st = mr_secure_server_message(s->server, s->id[i], &ask);
+    if (!st && (st = client_answers(s, i, stage, mr_str_view(&ask), &answer))) {
+        mr_str again = {0};
+        MR_CHECK_ERR(client_answers(s, i, stage, mr_str_view(&ask), &again), MR_FAILED_PRECONDITION, "out of order");
+        mr_str_deinit(&again);
+    }
+    if (!st)
+        st = mr_secure_server_take(s->server, stage, s->id[i], mr_str_view(&answer));
+    mr_str_append(&s->messages, ask.p, ask.n);
+    mr_str_append(&s->messages, answer.p, answer.n);
+    mr_str_deinit(&ask);
+    mr_str_deinit(&answer);
+    return st;
+}
+
+/* All that are left do a stage. */
 static void run_stage(sum *s, mr_fed_stage stage)
 {
-    for (int k = s->n - 1; k >= 0; k--) { /* the order of arrival is not that of the numbers */
-        mr_str ask = {0}, answer = {0};
-        if (is_lost(s, k, stage))
-            continue;
-        MR_CHECK_OK(mr_secure_server_message(s->server, s->id[k], &ask));
-        MR_CHECK_OK(client_answers(s, k, stage, mr_str_view(&ask), &answer));
-        MR_CHECK_OK(mr_secure_server_take(s->server, stage, s->id[k], mr_str_view(&answer)));
-        mr_str_deinit(&ask);
-        mr_str_deinit(&answer);
-    }
+    for (int k = s->n - 1; k >= 0; k--) /* the order of arrival is not that of the numbers */
+        if (!is_lost(s, k, stage))
+            MR_CHECK_OK(answer_stage(s, k, stage));
 }
 
 static void run_to(sum *s, mr_fed_stage last, int t)
@@ -151,6 +184,134 @@ MR_TEST(secure_sum_below_the_threshold_gives_nothing)
     run_to(&s, MR_FED_UNMASK, 4);
     MR_CHECK_ERR(mr_secure_server_finish(s.server, out), MR_FAILED_PRECONDITION, "3 of 4 shares");
     end(&s);
+}
+
+/* ---- the cryptography ---- */
+
+static int calls_to_failure; /* of `failing` */
+static mr_status *maybe_fail(void)
+{
+    return --calls_to_failure == 0 ? mr_error(MR_RESOURCE_EXHAUSTED, "planted") : NULL;
+}
+
+static mr_status *failing_sha256(mr_sv bytes, uint8_t *out)
+{
+    MR_TRY(maybe_fail());
+    return crypto_here()->sha256(bytes, out);
+}
+
+static mr_status *failing_hkdf(mr_sv secret, mr_sv salt, mr_sv info, uint8_t *out, size_t n)
+{
+    MR_TRY(maybe_fail());
+    return crypto_here()->hkdf(secret, salt, info, out, n);
+}
+
+static mr_status *failing_key_new(const uint8_t *secret, uint8_t *public, mr_crypto_key **out)
+{
+    MR_TRY(maybe_fail());
+    return crypto_here()->key_new(secret, public, out);
+}
+
+static mr_status *failing_agree(mr_crypto_key *k, const uint8_t *other, uint8_t *out)
+{
+    MR_TRY(maybe_fail());
+    return crypto_here()->agree(k, other, out);
+}
+
+static mr_status *failing_chacha20(const uint8_t *key, const uint8_t *nonce, uint32_t counter, uint8_t *bytes, size_t n)
+{
+    MR_TRY(maybe_fail());
+    return crypto_here()->chacha20(key, nonce, counter, bytes, n);
+}
+
+static mr_status *failing_mask(const uint8_t *key, bool subtract, uint32_t *values, size_t n)
+{
+    MR_TRY(maybe_fail());
+    return crypto_here()->mask(key, subtract, values, n);
+}
+
+static mr_status *failing_seal(const uint8_t *key, const uint8_t *nonce, mr_sv extra, uint8_t *text, size_t n)
+{
+    MR_TRY(maybe_fail());
+    return crypto_here()->seal(key, nonce, extra, text, n);
+}
+
+static mr_status *failing_unseal(const uint8_t *key, const uint8_t *nonce, mr_sv extra, const uint8_t *sealed, size_t n,
+                                 uint8_t *text)
+{
+    MR_TRY(maybe_fail());
+    return crypto_here()->unseal(key, nonce, extra, sealed, n, text);
+}
+
+static mr_status *close_stage_before(sum *s, mr_fed_stage stage, int t)
+{
+    return stage == MR_FED_SHARES  ? mr_secure_server_ask_shares(s->server, t)
+           : stage == MR_FED_TRAIN ? mr_secure_server_ask_train(s->server)
+           : stage == MR_FED_UNMASK ? mr_secure_server_ask_unmask(s->server)
+                                    : NULL;
+}
+
+/* The whole sum of 4 clients, of which the last is lost; the first error ends it. */
+static mr_status *try_sum(sum *s, const mr_crypto *crypto, uint32_t *out)
+{
+    for (int i = 0; i < s->n; i++) {
+        uint8_t seed[MR_SECURE_SEED] = {(uint8_t)(i + 1)};
+        MR_TRY(mr_secure_client_new(crypto, seed, &s->clients[i]));
+    }
+    for (int stage = MR_FED_KEYS; stage <= MR_FED_UNMASK; stage++) {
+        MR_TRY(close_stage_before(s, (mr_fed_stage)stage, 3));
+        for (int i = 0; i < s->n; i++)
+            if (!is_lost(s, i, (mr_fed_stage)stage))
+                MR_TRY(answer_stage(s, i, (mr_fed_stage)stage));
+    }
+    return mr_secure_server_finish(s->server, out);
+}
+
+/* The bytes on the wire do not depend on who implements the cryptography: the digest is of the implementation before
+ * libcrypto. */
+MR_TEST(secure_sum_messages_are_the_same_bytes_as_ever)
+{
+    enum { N = 5000 };
+    sum s = begin_with(crypto_here(), 4, N);
+    uint32_t out[N];
+    uint8_t digest[MR_SHA256];
+    char hex[2 * MR_SHA256 + 1];
+    s.lost_at[3] = MR_FED_TRAIN;
+    MR_CHECK_OK(try_sum(&s, crypto_here(), out));
+    MR_CHECK_OK(crypto_here()->sha256(mr_str_view(&s.messages), digest));
+    for (int i = 0; i < MR_SHA256; i++)
+        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    MR_CHECK_STR(hex, "d60aa5bf6a8face7628551a39105d248f7801a3da75bbd82aa9ff19e36cfcbf3");
+    end(&s);
+}
+
+/* Every call of the cryptography fails once. The error comes back as it is, and nothing leaks (sanitizers). */
+MR_TEST(secure_sum_bears_failing_cryptography_at_every_point)
+{
+    mr_crypto failing = {.sha256 = failing_sha256,
+                         .hkdf = failing_hkdf,
+                         .key_new = failing_key_new,
+                         .key_free = crypto_here()->key_free,
+                         .agree = failing_agree,
+                         .chacha20 = failing_chacha20,
+                         .mask = failing_mask,
+                         .seal = failing_seal,
+                         .unseal = failing_unseal};
+    int failures = 0;
+    for (bool failed = true; failed; failures += failed) {
+        sum s = begin_with(&failing, 4, VALUES);
+        uint32_t out[VALUES];
+        s.lost_at[3] = MR_FED_TRAIN;
+        calls_to_failure = failures + 1;
+        mr_status *st = try_sum(&s, &failing, out);
+        failed = calls_to_failure <= 0;
+        if (failed)
+            MR_CHECK_ERR(st, MR_RESOURCE_EXHAUSTED, "planted");
+        else
+            MR_CHECK_OK(st);
+        end(&s);
+    }
+    MR_CHECK(failures > 100);
 }
 
 /* How far the bytes of a vector are from even, in deviations: chi-square with 255 degrees of freedom. */

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MR_SHAMIR_SECRET = 32, MR_SHAMIR_MOST = 65535 };
+enum { MR_SHAMIR_SECRET = 32 };
 
 /* random: (t - 1) * 32 bytes, the coefficients. */
 void mr_shamir_share(const uint8_t secret[MR_SHAMIR_SECRET], const uint8_t *random, int t, uint16_t x,

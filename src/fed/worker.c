@@ -4,12 +4,8 @@
  * revealed. */
 #include "fed/worker.h"
 
-#include <errno.h>
-#include <math.h>
-#include <sys/random.h>
-
+#include "base/clock.h"
 #include "fed/fixed.h"
-#include "fed/sha256.h"
 
 /* Wipes the secrets of an unfinished sum. */
 void mr_fed_worker_deinit(mr_fed_worker *w)
@@ -18,28 +14,21 @@ void mr_fed_worker_deinit(mr_fed_worker *w)
     *w = (mr_fed_worker){0};
 }
 
-/* From the kernel, which blocks only until it has enough entropy after boot. */
-static mr_status *draw_seed(uint8_t seed[MR_SECURE_SEED])
-{
-    ssize_t n;
-    do
-        n = getrandom(seed, MR_SECURE_SEED, 0);
-    while (n < 0 && errno == EINTR);
-    return n == MR_SECURE_SEED
-               ? NULL
-               : mr_error(MR_UNAVAILABLE, "federated: cannot get random bytes from the system: %s", strerror(errno));
-}
-
-/* Makes new keys for each ticket; a seed is used once. */
-static mr_status *do_keys(mr_fed_worker *w, const mr_fed_task *t, mr_str *out)
+/* Makes new keys for each ticket; a seed is used once. Without the cryptography this process cannot take part in any
+ * secure round, so that is *trouble. */
+static mr_status *do_keys(mr_fed_worker *w, const mr_fed_task *t, mr_str *out, mr_status **trouble)
 {
     uint8_t seed[MR_SECURE_SEED];
-    MR_TRY(draw_seed(seed));
+    const mr_crypto *crypto;
+    if ((*trouble = mr_crypto_open(&crypto)))
+        return mr_error(MR_ABORTED, "federated: no secure sums");
+    MR_TRY(mr_random_secret(seed, sizeof seed));
     mr_secure_client_free(w->secure);
-    w->secure = mr_secure_client_new(seed);
+    w->secure = NULL;
     w->ticket = t->ticket;
-    mr_wipe(seed, sizeof seed);
-    return mr_secure_client_keys(w->secure, out);
+    mr_status *st = mr_secure_client_new(crypto, seed, &w->secure);
+    explicit_bzero(seed, sizeof seed);
+    return st ? st : mr_secure_client_keys(w->secure, out);
 }
 
 /* A later stage must belong to the keys of the same ticket: secrets of two sums are never mixed. */
@@ -112,7 +101,7 @@ mr_status *mr_fed_worker_do(mr_fed_worker *w, mr_learner *l, const mr_fed_task *
         st = check_secure(w, t);
     if (!st)
         switch (t->stage) {
-        case MR_FED_KEYS: st = do_keys(w, t, &out->body); break;
+        case MR_FED_KEYS: st = do_keys(w, t, &out->body, &trouble); break;
         case MR_FED_SHARES: st = mr_secure_client_shares(w->secure, mr_str_view(&t->ask), &out->body); break;
         case MR_FED_TRAIN: st = do_training(w, l, t, stop, out, &trouble); break;
         case MR_FED_UNMASK: st = mr_secure_client_unmask(w->secure, mr_str_view(&t->ask), &out->body); break;

@@ -253,7 +253,7 @@ def test_deploy_image_has_the_packages_that_the_library_needs(t):
     if not os.path.exists("/usr/bin/dpkg-query"):
         return
     needed = set()
-    for f in [t.millrace] + [os.path.join(t.build, "lib", "libmillrace-%s.so" % name) for name in ("net", "zookeeper", "image", "icu")]:
+    for f in [t.millrace] + [os.path.join(t.build, "lib", "libmillrace-%s.so" % name) for name in ("net", "zookeeper", "image", "icu", "crypto")]:
         text = subprocess.run(["readelf", "-d", f], capture_output=True, text=True, check=True).stdout
         for lib in re.findall(r"NEEDED.*\[(.*)\]", text):
             own = subprocess.run(["dpkg-query", "-S", "*/" + lib], capture_output=True, text=True).stdout

@@ -206,12 +206,14 @@ static void check_sum(const group *g, const uint32_t *sum)
 
 static void try_sum(fuzz_run *r)
 {
-    group g = {.n = 3 + (int)fuzz_below(&r->rng, MOST - 2), .server = mr_secure_server_new(VALUES)};
+    const mr_crypto *crypto;
+    fuzz_must(mr_crypto_open(&crypto), "libmillrace-crypto.so");
+    group g = {.n = 3 + (int)fuzz_below(&r->rng, MOST - 2), .server = mr_secure_server_new(crypto, VALUES)};
     uint32_t sum[VALUES];
     g.troubles = (int)fuzz_below(&r->rng, 4);
     for (int i = 0; i < g.n; i++) {
         uint64_t seed[4] = {fuzz_u64(&r->rng), fuzz_u64(&r->rng), fuzz_u64(&r->rng), fuzz_u64(&r->rng)};
-        g.clients[i] = mr_secure_client_new((const uint8_t *)seed);
+        fuzz_must(mr_secure_client_new(crypto, (const uint8_t *)seed, &g.clients[i]), "a client");
     }
     mr_status *st = do_stages(r, &g, sum);
     if (!st)
