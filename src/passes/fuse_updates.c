@@ -45,6 +45,17 @@ typedef struct fuser {
 
 /* ---- candidates ---- */
 
+/* The bytes of a gradient or hyper-parameter; -1: unknown. What has no known shape is no larger than the variable, except
+ * the rows and indices of a sparse gradient. */
+static int64_t input_bytes(const mr_node *n, int i)
+{
+    int64_t bytes = mr_cost_bytes(n->in[i]);
+    bool dense = true;
+    for (int k = 0; k < n->n_in; k++)
+        dense &= mr_dtype_is_ref(n->in_types[k]) || n->in_types[k] == n->in_types[i];
+    return bytes >= 0 || !dense || !mr_dtype_is_ref(n->in_types[0]) ? bytes : mr_cost_bytes(n->in[0]);
+}
+
 /* The bytes of the values that an update reads, except the variables; -1: unknown, or too many. */
 static int64_t value_bytes(const mr_node *n)
 {
@@ -52,7 +63,7 @@ static int64_t value_bytes(const mr_node *n)
     for (int i = 0; i < n->n_in; i++) {
         if (mr_dtype_is_ref(n->in_types[i]) || n->in_types[i] == MR_RESOURCE)
             continue;
-        int64_t bytes = mr_cost_bytes(n->in[i]);
+        int64_t bytes = input_bytes(n, i);
         if (bytes < 0 || bytes > MOST_BYTES - sum)
             return -1;
         sum += bytes;
