@@ -34,8 +34,9 @@ mr_node *mr_fuse_sole_consumer(const mr_node *n);
 mr_status *mr_fuse_write_body(const mr_graph *g, const mr_out *in, int n_in, mr_node *const *members, int n, mr_str *out);
 /* "name:Op", for MR_FUSED_MEMBERS; it lives as long as the graph. */
 mr_sv mr_fuse_label(mr_graph *g, const mr_node *n);
-/* Removes the nodes that fused ones replace. instead[id], for ids below n_ids: the fused node, or NULL. All readers of data
- * have been redirected; nodes that wait for a member are redirected here. A fused node gets the name that its tag is. */
+/* Removes the nodes that others replace. instead[id], for ids below n_ids: the node that replaces it, or NULL. All readers of
+ * data have been redirected; nodes that wait for a removed node are redirected here. New nodes (with higher ids) get the names
+ * that their tags are. */
 mr_status *mr_fuse_finish(mr_graph *g, mr_node *const *instead, int n_ids);
 
 /* ---- the passes ---- */

@@ -109,8 +109,6 @@ static void redirect_controls(mr_node *n, mr_node *const *instead, int n_ids, in
 mr_status *mr_fuse_finish(mr_graph *g, mr_node *const *instead, int n_ids)
 {
     int all = g->nodes.n;
-    if (all == n_ids)
-        return NULL;
     int *marks = mr_try_calloc((size_t)all + 1, sizeof *marks);
     bool *gone = mr_try_calloc((size_t)all + 1, sizeof *gone);
     if (!marks || !gone) {
@@ -128,7 +126,8 @@ mr_status *mr_fuse_finish(mr_graph *g, mr_node *const *instead, int n_ids)
             g->nodes.p[i]->uses.n = 0;
     mr_graph_remove_all(g, gone);
     for (int i = n_ids; i < all; i++) {
-        mr_node_rename(g->nodes.p[i], g->nodes.p[i]->tag);
+        if (strcmp(g->nodes.p[i]->name, g->nodes.p[i]->tag) != 0)
+            mr_node_rename(g->nodes.p[i], g->nodes.p[i]->tag);
         g->nodes.p[i]->tag = NULL;
     }
     mr_free(marks);

@@ -376,7 +376,7 @@ static mr_status *fuse_regions(fuser *w)
             st = fuse_region(w, l.nodes + l.first[id], w->regions[id].n_members);
     mr_free(l.first);
     mr_free(l.nodes);
-    return st ? st : mr_fuse_finish(w->g, w->instead, w->n_ids);
+    return st || w->g->nodes.n == w->n_ids ? st : mr_fuse_finish(w->g, w->instead, w->n_ids);
 }
 
 mr_status *mr_fuse_elementwise(mr_graph *g, const mr_prepare_options *o)

@@ -247,7 +247,7 @@ static mr_status *fuse_groups(fuser *w)
     for (int i = 0; i < w->groups.n; i++)
         if (w->groups.p[i].members.n > 1)
             MR_TRY(fuse_group(w, &w->groups.p[i]));
-    return mr_fuse_finish(w->g, w->instead, w->n_ids);
+    return w->g->nodes.n > w->n_ids ? mr_fuse_finish(w->g, w->instead, w->n_ids) : NULL;
 }
 
 mr_status *mr_fuse_updates(mr_graph *g, const mr_prepare_options *o)
