@@ -2,7 +2,8 @@
  *
  * Removed: Identity and its kin, x * 1, x / 1, x - 0, x + 0 (of floats only x + -0, because -0 + 0 is 0), x^1, pairs of
  * Neg, LogicalNot or Invert, a Cast there and back through a wider type, a Transpose that moves nothing or undoes another
- * one, a Reshape to the shape that is there. x^2, x^3 and x^-1 become Square, Mul and Reciprocal, which the following
+ * one, a Reshape to the shape that is there, and the Sum and Reshape by which the gradient of an operation that might have
+ * broadcast an input takes its shape, if it cannot have done so (passes/dims.h), with what only they have read. x^2, x^3 and x^-1 become Square, Mul and Reciprocal, which the following
  * passes can fuse. Results keep their bits; only a denormal number, which the removed node would have read as 0, may pass.
  *
  * As in TensorFlow's Grappler, a node stays if
@@ -15,6 +16,7 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "passes/dims.h"
 #include "passes/fuse.h"
 #include "passes/readiness.h"
 
@@ -24,6 +26,7 @@ typedef struct simplifier {
     int n, n_ids;
     mr_node **instead; /* by id: what other nodes wait for when they waited for this one; NULL: it stays */
     mr_readiness ready; /* made when it is first needed */
+    mr_dims_table dims; /* only where there are BroadcastGradientArgs */
 } simplifier;
 
 /* ---- looking at nodes ---- */
@@ -52,10 +55,10 @@ static bool has_waiters(const mr_node *n)
     return false;
 }
 
-/* True if the constant exists whenever the value does, so nobody needs to wait for it. */
+/* True if the node has run, or is not dead, whenever v exists, so nobody who waits for v needs to wait for it. */
 static bool exists_with(simplifier *w, const mr_node *c, mr_out v)
 {
-    if (c->n_ctrl == 0)
+    if (mr_node_is(c, "Const") && c->n_ctrl == 0)
         return true;
     if (!w->ready.gates && c->id < w->n_ids) {
         mr_status *st = mr_readiness_find(w->g, w->order, w->n, &w->ready);
@@ -65,7 +68,7 @@ static bool exists_with(simplifier *w, const mr_node *c, mr_out v)
     }
     if (!w->ready.gates || c->id >= w->n_ids || v.node->id >= w->n_ids)
         return false;
-    return w->ready.gates[c->id] == 0 || w->ready.gates[c->id] == w->ready.gates[v.node->id];
+    return mr_readiness_includes(&w->ready, w->ready.gates[v.node->id], w->ready.gates[c->id]);
 }
 
 /* The value of a Const of this many dimensions (-1: any); NULL: it is none. The caller owns it. */
@@ -207,10 +210,28 @@ static mr_out without_reshape(simplifier *w, const mr_node *n)
     return n->in[0];
 }
 
+/* Reshape(Sum(x, axes), shape) of a gradient, where x has the shape of the operand already: then the axes have one element
+ * each, if there are any. */
+static mr_out without_unbroadcast(simplifier *w, const mr_node *n)
+{
+    if (!mr_node_is(n, "Reshape") || !w->dims.shapes || mr_node_is_switch(n->in[1].node))
+        return MR_NO_OUT;
+    mr_out x = n->in[0];
+    const mr_node *sum = x.node;
+    if (mr_node_is(sum, "Sum") && sum->n_ctrl == 0 && !mr_node_is_switch(sum->in[1].node)) {
+        mr_out axes = mr_dims_origin(&w->dims, sum->in[1]);
+        x = sum->in[0];
+        if (!mr_node_is(axes.node, "BroadcastGradientArgs") || !mr_dims_has_shape(&w->dims, x, axes.node->in[axes.index]) ||
+            !exists_with(w, sum->in[1].node, x))
+            return MR_NO_OUT;
+    }
+    return mr_dims_reshape_keeps(&w->dims, x, n->in[1]) && exists_with(w, n->in[1].node, x) ? x : MR_NO_OUT;
+}
+
 /* The output that is always equal to the first one of n; MR_NO_OUT: none is known. */
 static mr_out equal_output(simplifier *w, const mr_node *n)
 {
-    mr_out (*const rules[])(simplifier *, const mr_node *) = {without_neutral, without_transpose, without_reshape};
+    mr_out (*const rules[])(simplifier *, const mr_node *) = {without_neutral, without_transpose, without_reshape, without_unbroadcast};
     if (is_pass(n))
         return n->in[0];
     mr_out o = without_pair(n);
@@ -301,7 +322,7 @@ static void sweep(simplifier *w, const bool *had_readers)
 {
     for (int i = w->n - 1; i >= 0; i--) {
         mr_node *n = w->order[i];
-        if (n && had_readers[i] && n->uses.n == 0 && (is_pass(n) || IS_ANY(n, "Const", "Neg", "LogicalNot", "Invert", "Cast", "Transpose")))
+        if (n && had_readers[i] && n->uses.n == 0 && (is_pass(n) || IS_ANY(n, "Const", "Neg", "LogicalNot", "Invert", "Cast", "Transpose", "Sum", "Shape", "BroadcastGradientArgs", "StackV2") || mr_node_is_enter(n)))
             mr_graph_remove(w->g, n);
     }
 }
@@ -319,7 +340,11 @@ mr_status *mr_simplify(mr_graph *g, const mr_prepare_options *o)
     if (!w.instead || !had_readers)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot simplify a graph of %d nodes", g->nodes.n));
     MR_GO(mr_graph_topological(g, &w.order, &w.n));
-    bool any = false;
+    bool any = false, broadcasts = false;
+    for (int i = 0; i < w.n; i++)
+        broadcasts |= mr_node_is(w.order[i], "BroadcastGradientArgs");
+    if (broadcasts)
+        MR_GO(mr_dims_find(g, w.order, w.n, &w.dims));
     for (int i = 0; i < w.n; i++) {
         had_readers[i] = w.order[i]->uses.n > 0;
         MR_GO(visit_node(&w, w.order[i]));
@@ -334,6 +359,7 @@ mr_status *mr_simplify(mr_graph *g, const mr_prepare_options *o)
     }
 out:
     mr_readiness_deinit(&w.ready);
+    mr_dims_deinit(&w.dims);
     mr_free(w.order);
     mr_free(w.instead);
     mr_free(had_readers);

@@ -229,6 +229,40 @@ MR_TEST(simplify_keeps_an_operation_with_a_constant_of_one_side)
     end(&b);
 }
 
+/* The gradient of x y towards x, as it is written for shapes that are not known. */
+static mr_out gradient_of_product(bench *b, mr_out x, mr_out y, mr_out dz)
+{
+    mr_out sx = mr_emit(&b->s, "Shape", x), sy = mr_emit(&b->s, "Shape", y);
+    mr_out axes = mr_emit(&b->s, "BroadcastGradientArgs", sx, sy);
+    return mr_emit(&b->s, "Reshape", mr_emit(&b->s, "Sum", mr_emit(&b->s, "Mul", dz, y), axes), sx);
+}
+
+MR_TEST(simplify_removes_the_sum_for_an_operand_that_was_not_broadcast)
+{
+    static const int64_t any[] = {-1, 3};
+    bench b;
+    begin(&b);
+    mr_out x = shaped(&b, 2, any), y = mr_emit(&b.s, "Tanh", x), z = mr_emit(&b.s, "Mul", x, y);
+    mr_node *ret = fetch(&b, gradient_of_product(&b, x, y, mr_emit(&b.s, "OnesLike", z)));
+    simplify(&b);
+    MR_CHECK(mr_node_is(ret->in[0].node, "Mul"));
+    MR_CHECK_INT(count(&b, "Sum") + count(&b, "Shape") + count(&b, "BroadcastGradientArgs"), 0);
+    end(&b);
+}
+
+/* Both have a first dimension of unknown size; one of them may be 1. */
+MR_TEST(simplify_keeps_the_sum_for_an_operand_that_may_be_broadcast)
+{
+    static const int64_t any[] = {-1, 3};
+    bench b;
+    begin(&b);
+    mr_out x = shaped(&b, 2, any), y = shaped(&b, 2, any), z = mr_emit(&b.s, "Mul", x, y);
+    fetch(&b, gradient_of_product(&b, x, y, mr_emit(&b.s, "OnesLike", z)));
+    simplify(&b);
+    MR_CHECK_INT(count(&b, "Sum"), 1);
+    end(&b);
+}
+
 MR_TEST(simplify_can_be_switched_off)
 {
     bench b;
