@@ -1,4 +1,5 @@
-/* passes/dims.c -- finds the dimensions of all values, from producers to consumers.
+/* passes/dims.c -- finds the dimensions of all values, from producers to consumers, and from where a stack is filled to where it
+ * is read.
  *
  * Ops whose shapes are known to follow from their inputs have a rule here; each unknown dimension of other nodes' outputs
  * gets a symbol of its own. Where a node requires dimensions to be equal, its output takes the one that says most: a size, else
@@ -565,6 +566,8 @@ static const mr_dims *value_of(finder *w, const mr_node *n, int output)
         return known(shape_in(w, n, output));
     if (is_one_of(n, pass, MR_COUNT(pass)) || (mr_node_is(n, "Cast") && (n->in_types[0] == MR_INT32 || n->in_types[0] == MR_INT64)))
         return known(value_in(w, n, 0));
+    if (mr_node_is(n, "ExpandDims")) /* a number becomes a vector */
+        return shape_in(w, n, 0)->n == 0 ? known(value_in(w, n, 0)) : NULL;
     if (mr_node_is(n, "StridedSlice"))
         return slice(w, n);
     if (mr_node_is_exit(n))
@@ -636,6 +639,43 @@ static void visit_node(finder *w, const mr_node *n)
     }
 }
 
+/* The next node that must be visited before n; NULL: there is none. What a stack or an array contains comes before what is
+ * read from it. */
+static mr_node *next_needed(const finder *w, const mr_node *n, const uint8_t *seen)
+{
+    for (int i = 0; i < n->n_in; i++) {
+        mr_node *from = n->in[i].node;
+        if (from && !seen[from->id] && !(mr_node_is_next(from) && mr_node_is_merge(n)))
+            return from;
+    }
+    mr_node *push = w->t->pushed[n->id];
+    return push && !seen[push->id] ? push : NULL;
+}
+
+/* Visits all nodes, each after those it needs. A node on the stack counts as seen, so a cycle does no harm. */
+static void visit_all(finder *w, uint8_t *seen)
+{
+    MR_VEC(mr_node *) path = {0};
+    memset(seen, 0, (size_t)w->t->n_ids);
+    for (int i = 0; i < w->n; i++) {
+        if (seen[w->order[i]->id])
+            continue;
+        seen[w->order[i]->id] = 1;
+        mr_vec_push(&path, w->order[i]);
+        while (path.n > 0) {
+            mr_node *n = path.p[path.n - 1], *first = next_needed(w, n, seen);
+            if (first) {
+                seen[first->id] = 1;
+                mr_vec_push(&path, first);
+            } else {
+                visit_node(w, n);
+                path.n--;
+            }
+        }
+    }
+    mr_vec_deinit(&path);
+}
+
 /* Marks variables of loops that do not keep their shapes; false: there is none. */
 static bool find_loose(finder *w)
 {
@@ -670,10 +710,11 @@ mr_status *mr_dims_find(const mr_graph *g, mr_node *const *order, int n, mr_dims
     finder w = {.t = out, .order = order, .n = n};
     w.fed = mr_try_calloc(all, sizeof *w.fed);
     w.loose = mr_try_calloc(all, sizeof *w.loose);
+    uint8_t *seen = mr_try_calloc(all, sizeof *seen);
     w.writers = mr_try_calloc(2 * all, sizeof *w.writers);
     w.several = n > 0 ? order[0] : NULL; /* a mark */
     mr_status *st = NULL;
-    if (!w.writers || !out->shapes || !out->values || !out->pushed || !w.fed || !w.loose)
+    if (!seen || !w.writers || !out->shapes || !out->values || !out->pushed || !w.fed || !w.loose)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot compare the shapes of %d nodes", g->nodes.n));
     MR_GO(mr_frames_find(g, &w.frames));
     find_pushes(&w);
@@ -682,8 +723,7 @@ mr_status *mr_dims_find(const mr_graph *g, mr_node *const *order, int n, mr_dims
     do {
         clear(out);
         w.born.n = 0;
-        for (int i = 0; i < n; i++)
-            visit_node(&w, order[i]);
+        visit_all(&w, seen);
     } while (find_loose(&w) && ++round < MOST_ROUNDS);
     if (round == MOST_ROUNDS)
         clear(out); /* nothing is known */
@@ -691,6 +731,7 @@ out:
     mr_free(w.fed);
     mr_free(w.loose);
     mr_free(w.writers);
+    mr_free(seen);
     mr_vec_deinit(&w.born);
     mr_frames_deinit(&w.frames);
     if (st)
