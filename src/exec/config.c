@@ -25,6 +25,7 @@ static void read_graph_options(const Tensorflow__GraphOptions *g, mr_session_con
         out->no_fold = none && !o->do_constant_folding;
         out->no_cse = none && !o->do_common_subexpression_elimination;
         out->no_fuse = none;
+        out->no_simplify = none;
         out->schedule = none && !g->enable_recv_scheduling ? MR_SCHEDULE_NONE : MR_SCHEDULE_REMOTE;
         out->max_folded_bytes = o->max_folded_constant_in_bytes;
     }
@@ -34,6 +35,8 @@ static void read_graph_options(const Tensorflow__GraphOptions *g, mr_session_con
         out->no_cse = true;
     if (r && r->remapping == TENSORFLOW__REWRITER_CONFIG__TOGGLE__OFF)
         out->no_fuse = true;
+    if (r && r->arithmetic_optimization == TENSORFLOW__REWRITER_CONFIG__TOGGLE__OFF)
+        out->no_simplify = true;
 }
 
 /* For equal keys the last one counts. A type that does not fit cannot have a device and is skipped. */

@@ -179,6 +179,7 @@ mr_prepare_options mr_env_prepare_options(const mr_env *e)
                                 .soft_placement = c->soft_placement,
                                 .place_all = !c->place_pruned,
                                 .no_fold = c->no_fold,
+                                .no_simplify = c->no_simplify,
                                 .no_cse = c->no_cse,
                                 .no_fuse = c->no_fuse,
                                 .schedule = (mr_schedule)c->schedule,

@@ -293,6 +293,7 @@ MR_TEST(executor_fused_random_graphs_give_the_same_bits)
         mr_session_config c = {.inter_threads = seed % 3 ? -1 : 2, .intra_threads = seed % 3 ? 1 : 2};
         MR_CHECK_OK(mr_direct_session_new(t.g, NULL, &c, &fused));
         c.no_fuse = true;
+        c.no_simplify = seed % 2;
         MR_CHECK_OK(mr_direct_session_new(t.g, NULL, &c, &plain));
         for (int i = 0; i < 3; i++)
             compare_runs(&t, seed, plain, fused, shapes[i < 2 ? pick(&t, MR_COUNT(shapes)) : pick(&t, 2)]);

@@ -206,6 +206,7 @@ MR_TEST(random_programs_give_the_same_over_three_devices)
         c.no_fold = seed / 8 % 2;
         c.no_cse = seed / 4 % 2;
         c.no_fuse = seed / 32 % 2;
+        c.no_simplify = seed / 64 % 2;
         c.schedule = seed / 16 % 2 ? MR_SCHEDULE_ALL : MR_SCHEDULE_REMOTE;
         scatter(&t, c.n_cpus);
         results three = run(&t, &c);
@@ -245,6 +246,7 @@ MR_TEST(random_programs_give_the_same_without_passes_and_with_any_threads)
                                  {.inter_threads = 1, .no_cse = true},
                                  {.inter_threads = 4, .no_fold = true, .no_cse = true},
                                  {.inter_threads = -1, .no_fuse = true},
+                                 {.inter_threads = -1, .no_simplify = true},
                                  {.inter_threads = 2, .no_fold = true, .no_fuse = true}};
         for (int i = 0; i < MR_COUNT(c); i++) {
             results r = run(&t, &c[i]);

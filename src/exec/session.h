@@ -31,6 +31,7 @@ typedef struct mr_session_config {
     bool soft_placement, log_placement;
     bool no_fold, no_cse;      /* optimizer level L0, or switched off by the RewriterConfig */
     bool no_fuse;              /* likewise; in the RewriterConfig: remapping */
+    bool no_simplify;          /* likewise; in the RewriterConfig: arithmetic_optimization */
     int schedule;              /* mr_schedule of passes/passes.h; L0: none, unless enable_recv_scheduling */
     bool lossy_sends;          /* enable_bfloat16_sendrecv */
     int64_t max_folded_bytes;  /* 0: 10 MiB */

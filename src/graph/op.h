@@ -60,6 +60,7 @@ typedef struct mr_kernel {
     void (*deinit)(void *state);
     bool blocks; /* like MR_BLOCKS, for this kernel */
     mr_each_form form;
+    bool update; /* does nothing but change the variables that its inputs name: may be a member of a _FusedUpdate */
 } mr_kernel;
 
 enum mr_op_flags {

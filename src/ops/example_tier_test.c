@@ -189,7 +189,7 @@ static const struct {
     {"TensorMapLookup", "the key must be in the map, which another node made"},
     {"TensorMapErase", "the key must be in the map, which another node made"},
     {"_ScopedAllocator[CS]*", "the buffer was made by another node"},
-    {"_FusedElementwise", "its types are those of the nodes in its body"},
+    {"_FusedUpdate", "its types are those of the nodes in its body"},
 };
 
 static bool cannot_be_forced(const char *op)

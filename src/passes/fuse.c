@@ -27,5 +27,6 @@ mr_status *mr_fuse(mr_graph *g, const mr_prepare_options *o)
     if (o->no_fuse)
         return NULL;
     MR_TRY(mr_fuse_conv(g, o));
-    return mr_fuse_elementwise(g, o);
+    MR_TRY(mr_fuse_elementwise(g, o));
+    return mr_fuse_updates(g, o);
 }

@@ -27,10 +27,24 @@ static inline bool mr_fuse_same_device(const mr_node *a, const mr_node *b)
 /* The node that alone reads the outputs of n, once, with no control edge from n; NULL: there is none. */
 mr_node *mr_fuse_sole_consumer(const mr_node *n);
 
+
+/* ---- making a fused node ---- */
+/* The GraphDef of members, producers first. Each of the inputs is an argument before them, named "_0", "_1" and so on: an
+ * _Arg, or a VariableV2 for a reference. Notes about placement are left out. */
+mr_status *mr_fuse_write_body(const mr_graph *g, const mr_out *in, int n_in, mr_node *const *members, int n, mr_str *out);
+/* "name:Op", for MR_FUSED_MEMBERS; it lives as long as the graph. */
+mr_sv mr_fuse_label(mr_graph *g, const mr_node *n);
+/* Removes the nodes that others replace. instead[id], for ids below n_ids: the node that replaces it, or NULL. All readers of
+ * data have been redirected; nodes that wait for a removed node are redirected here. New nodes (with higher ids) get the names
+ * that their tags are. */
+mr_status *mr_fuse_finish(mr_graph *g, mr_node *const *instead, int n_ids);
+
 /* ---- the passes ---- */
 /* Convolutions and products of matrices take over what follows them (passes/fuse_conv.c). */
 mr_status *mr_fuse_conv(mr_graph *g, const mr_prepare_options *o);
 /* Chains of nodes that treat each element alike (passes/fuse_elementwise.c). */
 mr_status *mr_fuse_elementwise(mr_graph *g, const mr_prepare_options *o);
+/* Updates of small variables (passes/fuse_updates.c). */
+mr_status *mr_fuse_updates(mr_graph *g, const mr_prepare_options *o);
 
 #endif

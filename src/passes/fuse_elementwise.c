@@ -23,15 +23,12 @@
  * values in memory instead of one.
  *
  * The fused node has the name of its last member that others read, so traces, costs and the placer find it. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "graph/graph_def.h"
 #include "passes/fuse.h"
 #include "passes/readiness.h"
 #include "run/fused.h"
-#include "wire/pb.h"
 
 typedef struct region {
     int parent;        /* the region it became part of; itself: none */
@@ -48,7 +45,6 @@ typedef struct fuser {
     mr_readiness ready;
     region *regions; /* by id of the candidate that it began with */
     mr_node **instead; /* by node id: the fused node; NULL: none */
-    bool *gone;
 } fuser;
 
 /* ---- candidates ---- */
@@ -286,54 +282,6 @@ static bool add_member(fuser *w, piece *p, mr_node *n)
     return true;
 }
 
-/* A NodeDef with inputs by name: "_3" for an input of the piece. Notes about placement are left out. */
-static mr_status *put_member(const piece *p, const mr_node *n, mr_pb_writer *w)
-{
-    mr_status *st = NULL;
-    size_t node = mr_pb_begin(w, 1);
-    mr_pb_put_bytes(w, 1, mr_sv_of(n->name));
-    mr_pb_put_bytes(w, 2, mr_sv_of(n->def->name));
-    for (int i = 0; i < n->n_in; i++) {
-        char name[16];
-        int member = member_index(p, n->in[i].node);
-        snprintf(name, sizeof name, "_%d", input_index(p, n->in[i]));
-        mr_pb_put_bytes(w, 3, mr_sv_of(member >= 0 ? p->members[member]->name : name));
-    }
-    for (int i = 0; i < n->n_attrs && !st; i++)
-        if (strcmp(n->attrs[i].name, "_class") != 0)
-            st = mr_named_attrs_write(&n->attrs[i], 1, 5, w);
-    mr_pb_end(w, node);
-    return st;
-}
-
-static mr_status *put_argument(int i, int type, mr_pb_writer *w)
-{
-    char name[16];
-    mr_named_attr attrs[] = {{"T", mr_a_type(type)}, {"index", mr_a_int(i)}};
-    size_t node = mr_pb_begin(w, 1);
-    snprintf(name, sizeof name, "_%d", i);
-    mr_pb_put_bytes(w, 1, mr_sv_of(name));
-    mr_pb_put_bytes(w, 2, MR_SV("_Arg"));
-    mr_status *st = mr_named_attrs_write(attrs, MR_COUNT(attrs), 5, w);
-    mr_pb_end(w, node);
-    return st;
-}
-
-/* The GraphDef of the members. */
-static mr_status *write_body(const mr_graph *g, const piece *p, mr_str *out)
-{
-    mr_pb_writer w;
-    mr_pb_writer_init(&w, out);
-    for (int i = 0; i < p->n_in; i++)
-        MR_TRY(put_argument(i, mr_dtype_base(mr_out_type(p->in[i])), &w));
-    for (int i = 0; i < p->n; i++)
-        MR_TRY(put_member(p, p->members[i], &w));
-    size_t versions = mr_pb_begin(&w, 4);
-    mr_pb_opt_varint(&w, 1, (uint64_t)g->versions.producer);
-    mr_pb_end(&w, versions);
-    return mr_pb_writer_status(&w, "the body of a fused node");
-}
-
 /* True if a node outside of the piece reads the member or waits for it. */
 static bool is_read_outside(const piece *p, const mr_node *n)
 {
@@ -355,12 +303,8 @@ static mr_status *new_node(const fuser *w, const piece *p, const char *name, mr_
         outputs[k] = p->outputs[k];
         out_types[k] = p->members[p->outputs[k]]->out_types[0];
     }
-    for (int i = 0; i < p->n; i++) {
-        mr_str label = {0};
-        mr_str_printf(&label, "%s:%s", p->members[i]->name, p->members[i]->def->name);
-        labels[i] = (mr_sv){mr_arena_strndup(&w->g->arena, label.p, label.n), label.n};
-        mr_str_deinit(&label);
-    }
+    for (int i = 0; i < p->n; i++)
+        labels[i] = mr_fuse_label(w->g, p->members[i]);
     mr_node_builder *b = mr_node_begin(w->g, MR_FUSED_ELEMENTWISE, name);
     mr_nb_internal(b);
     mr_nb_device(b, last->device);
@@ -391,17 +335,15 @@ static mr_status *fuse_piece(fuser *w, piece *p)
         if (is_read_outside(p, p->members[i]))
             p->outputs[p->n_out++] = i;
     MR_ASSERT(p->n_out > 0);
-    mr_status *st = write_body(w->g, p, &body);
+    mr_status *st = mr_fuse_write_body(w->g, p->in, p->n_in, p->members, p->n, &body);
     if (!st)
         st = new_node(w, p, mr_graph_unique_name(w->g, "_fused"), mr_str_view(&body), &fused);
     mr_str_deinit(&body);
     MR_TRY(st);
     for (int k = 0; k < p->n_out; k++)
         MR_TRY(mr_graph_replace_uses((mr_out){p->members[p->outputs[k]], 0}, (mr_out){fused, k}));
-    for (int i = 0; i < p->n; i++) {
-        w->gone[p->members[i]->id] = true;
+    for (int i = 0; i < p->n; i++)
         w->instead[p->members[i]->id] = fused;
-    }
     fused->tag = (void *)(uintptr_t)p->members[p->outputs[p->n_out - 1]]->name;
     return NULL;
 }
@@ -425,53 +367,6 @@ static mr_status *fuse_region(fuser *w, mr_node **members, int n)
 
 /* ---- the whole pass ---- */
 
-/* Nodes that waited for a member wait for the fused node, once. marks: by id, 1 + the node that was seen last. */
-static void redirect_controls(fuser *w, mr_node *n, int *marks)
-{
-    int kept = 0;
-    for (int i = 0; i < n->n_ctrl; i++) {
-        mr_node *src = n->ctrl[i];
-        bool moved = src->id < w->n_ids && w->instead[src->id];
-        if (moved)
-            src = w->instead[src->id];
-        MR_ASSERT(src != n);
-        if (marks[src->id] == n->id + 1)
-            continue;
-        marks[src->id] = n->id + 1;
-        if (moved)
-            mr_vec_push(&src->uses, (mr_use){n, -1, -1});
-        n->ctrl[kept++] = src;
-    }
-    n->n_ctrl = kept;
-}
-
-/* Removes the members and gives each fused node its name. */
-static mr_status *finish(fuser *w)
-{
-    int all = w->g->nodes.n, *marks = mr_try_calloc((size_t)all + 1, sizeof *marks);
-    bool *gone = mr_try_calloc((size_t)all + 1, sizeof *gone);
-    if (!marks || !gone) {
-        mr_free(marks);
-        mr_free(gone);
-        return mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot fuse nodes of a graph of %d nodes", all);
-    }
-    memcpy(gone, w->gone, sizeof *gone * (size_t)w->n_ids);
-    for (int i = 0; i < all; i++)
-        if (w->g->nodes.p[i] && !gone[i])
-            redirect_controls(w, w->g->nodes.p[i], marks);
-    for (int i = 0; i < w->n_ids; i++)
-        if (gone[i])
-            w->g->nodes.p[i]->uses.n = 0;
-    mr_graph_remove_all(w->g, gone);
-    for (int i = w->n_ids; i < all; i++) {
-        mr_node_rename(w->g->nodes.p[i], w->g->nodes.p[i]->tag);
-        w->g->nodes.p[i]->tag = NULL;
-    }
-    mr_free(marks);
-    mr_free(gone);
-    return NULL;
-}
-
 static mr_status *fuse_regions(fuser *w)
 {
     member_list l = list_members(w);
@@ -481,7 +376,7 @@ static mr_status *fuse_regions(fuser *w)
             st = fuse_region(w, l.nodes + l.first[id], w->regions[id].n_members);
     mr_free(l.first);
     mr_free(l.nodes);
-    return st ? st : w->g->nodes.n > w->n_ids ? finish(w) : NULL;
+    return st || w->g->nodes.n == w->n_ids ? st : mr_fuse_finish(w->g, w->instead, w->n_ids);
 }
 
 mr_status *mr_fuse_elementwise(mr_graph *g, const mr_prepare_options *o)
@@ -494,8 +389,7 @@ mr_status *mr_fuse_elementwise(mr_graph *g, const mr_prepare_options *o)
     w.depth = mr_try_calloc(all, sizeof *w.depth);
     w.regions = mr_try_calloc(all, sizeof *w.regions);
     w.instead = mr_try_calloc(all, sizeof *w.instead);
-    w.gone = mr_try_calloc(all, sizeof *w.gone);
-    if (!w.form || !w.after || !w.depth || !w.regions || !w.instead || !w.gone)
+    if (!w.form || !w.after || !w.depth || !w.regions || !w.instead)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "Out of memory: cannot look for nodes to fuse among %d", g->nodes.n));
     MR_GO(mr_graph_topological(g, &w.order, &w.n));
     int n_candidates = 0;
@@ -517,6 +411,5 @@ out:
     mr_free(w.depth);
     mr_free(w.regions);
     mr_free(w.instead);
-    mr_free(w.gone);
     return st;
 }

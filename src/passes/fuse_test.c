@@ -303,3 +303,86 @@ MR_TEST(fuse_of_a_wide_graph_is_linear)
     MR_CHECK_INT(group->n_ctrl, N);
     end(&b);
 }
+
+/* ---- updates ---- */
+
+static mr_out variable(bench *b, const mr_pshape *shape)
+{
+    return mr_emit0_with(&b->s, "VariableV2", MR_ATTRS({"shape", mr_a_shape(shape)}, {"dtype", mr_a_type(MR_FLOAT)}));
+}
+
+/* A gradient of this length from arguments, and the update of a variable by it. */
+static mr_node *update(bench *b, int64_t n, mr_out grad)
+{
+    mr_pshape *shape = mr_arena_alloc(&b->g->arena, sizeof *shape + sizeof(int64_t));
+    shape->rank = 1;
+    shape->dims[0] = n;
+    mr_out rate = arg(b, MR_FLOAT), delta = mr_emit(&b->s, "Sub", variable(b, shape), grad);
+    delta.node->out_shapes[0] = shape;
+    rate.node->out_shapes[0] = mr_arena_calloc(&b->g->arena, 1, sizeof *shape);
+    return mr_emit_n(&b->s, "ApplyGradientDescent", NULL, 0, (mr_out[]){variable(b, shape), rate, delta}, 3).node;
+}
+
+#define UPDATES(b) count(b, MR_FUSED_UPDATE)
+
+MR_TEST(fuse_joins_small_updates_and_their_control_edges)
+{
+    bench b;
+    begin(&b);
+    mr_node *before = mr_emit0(&b.s, "NoOp").node, *after = mr_emit0(&b.s, "NoOp").node;
+    for (int i = 0; i < 5; i++) {
+        mr_node *n = update(&b, 100, arg(&b, MR_FLOAT));
+        mr_node_add_control(n, before);
+        mr_node_add_control(after, n);
+    }
+    fuse(&b);
+    MR_CHECK_INT(UPDATES(&b), 1);
+    MR_CHECK_INT(count(&b, "ApplyGradientDescent"), 0);
+    MR_CHECK_INT(after->n_ctrl, 1);
+    MR_CHECK_INT(after->ctrl[0]->n_ctrl, 1);
+    MR_CHECK_INT(after->ctrl[0]->n_in, 15);
+    end(&b);
+}
+
+MR_TEST(fuse_leaves_large_updates_and_those_that_are_read_alone)
+{
+    bench b;
+    begin(&b);
+    update(&b, 100, arg(&b, MR_FLOAT));
+    update(&b, 1000000, arg(&b, MR_FLOAT));
+    mr_node *read = update(&b, 100, arg(&b, MR_FLOAT));
+    fetch(&b, emit1(&b, "Identity", (mr_out){read, 0}));
+    fuse(&b);
+    MR_CHECK_INT(UPDATES(&b), 0);
+    end(&b);
+}
+
+/* The second update waits for what the first one leads to. */
+MR_TEST(fuse_makes_no_cycle_of_updates)
+{
+    bench b;
+    begin(&b);
+    mr_node *first = update(&b, 100, arg(&b, MR_FLOAT)), *other = update(&b, 100, arg(&b, MR_FLOAT));
+    mr_node *between = mr_emit0(&b.s, "NoOp").node, *second = update(&b, 100, arg(&b, MR_FLOAT));
+    mr_node_add_control(between, first);
+    mr_node_add_control(second, between);
+    fuse(&b);
+    MR_CHECK_INT(UPDATES(&b), 1);
+    MR_CHECK_INT(count(&b, "ApplyGradientDescent"), 1);
+    MR_CHECK(mr_graph_find(b.g, mr_sv_of(second->name)) == second);
+    (void)other;
+    end(&b);
+}
+
+/* Only one of them may be dead. */
+MR_TEST(fuse_keeps_updates_apart_that_may_be_dead_for_other_reasons)
+{
+    bench b;
+    begin(&b);
+    mr_out side = mr_emit(&b.s, "Switch", arg(&b, MR_FLOAT), arg(&b, MR_BOOL));
+    update(&b, 100, side);
+    update(&b, 100, arg(&b, MR_FLOAT));
+    fuse(&b);
+    MR_CHECK_INT(UPDATES(&b), 0);
+    end(&b);
+}

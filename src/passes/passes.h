@@ -1,9 +1,9 @@
 /* passes/passes.h -- graph in, graph out: from the graph that a client built to one graph for each device.
  *
- * For one signature (feeds, fetches, targets) mr_prepare runs: place -> prune -> lower -> refresh reads -> fold -> cse
- * -> fuse -> order collectives -> partition -> schedule. Placement looks at the whole graph and is remembered, so a variable
+ * For one signature (feeds, fetches, targets) mr_prepare runs: place -> prune -> lower -> refresh reads -> fold ->
+ * simplify -> cse -> fuse -> order collectives -> partition -> schedule. Placement looks at the whole graph and is remembered, so a variable
  * never moves between two runs. Pruning copies the needed part of the session's graph; the later passes change that
- * copy. Fold, cse, fuse and schedule leave results the same to the bit and can be switched off (no_fold, no_cse,
+ * copy. Fold, simplify, cse, fuse and schedule leave results the same to the bit and can be switched off (no_fold, no_simplify, no_cse,
  * no_fuse, MR_SCHEDULE_NONE); collectives are ordered only on request. All other passes always run. A function's body, which its
  * caller has pruned, is lowered first, then placed (mr_prepare_body). */
 #ifndef MR_PASSES_PASSES_H
@@ -52,7 +52,7 @@ typedef struct mr_prepare_options {
     bool soft_placement;
     bool place_all; /* as in TensorFlow, a node that no device can run fails also the steps that do not need it */
     const mr_place_costs *costs; /* choose devices by the simulated time of a step; NULL: the first possible device */
-    bool no_fold, no_cse, no_fuse;
+    bool no_fold, no_simplify, no_cse, no_fuse;
     mr_schedule schedule;
     bool order_collectives; /* the collectives of a device run one after the other */
     bool lossy; /* send floats to other tasks as bfloat16, unless a node says otherwise (MR_LOSSY_ATTR) */
@@ -130,6 +130,9 @@ mr_status *mr_lower(mr_graph **g, bool *any);
 mr_status *mr_refresh_ref_reads(mr_graph *g);
 /* Replaces nodes that depend only on constants by their values. max_bytes 0: 10 MiB. */
 mr_status *mr_fold(mr_graph *g, int64_t max_bytes);
+/* Removes nodes of a placed graph whose output is one of their inputs, and replaces powers by products. Does nothing with
+ * no_simplify. */
+mr_status *mr_simplify(mr_graph *g, const mr_prepare_options *o);
 /* Merges nodes that compute the same value. */
 mr_status *mr_cse(mr_graph *g);
 /* Replaces several nodes by one that computes the same, where all are on the same CPU (passes/fuse.c). Does nothing with

@@ -59,6 +59,7 @@ static mr_status *realizing_changes(const mr_prepare_options *o, const mr_graph 
             g->nodes.p[i]->placed = o->devices[0]->name;
     MR_GO(mr_refresh_ref_reads(g));
     *any = g->nodes.n > n;
+    MR_GO(mr_simplify(g, o));
     if (!o->no_cse)
         MR_GO(mr_cse(g));
     MR_GO(mr_fuse(g, o));

@@ -341,6 +341,7 @@ mr_status *mr_step_realize(mr_placer *p, const mr_graph *step_graph, const int *
     }
     int first_added = g->nodes.n;
     MR_GO(mr_refresh_ref_reads(g));
+    MR_GO(mr_simplify(g, p->o));
     if (!p->o->no_cse)
         MR_GO(mr_cse(g));
     MR_GO(mr_fuse(g, p->o));

@@ -25,6 +25,7 @@ static mr_status *optimise_and_cut(mr_graph *g, const mr_prepare_options *o, mr_
     MR_TRY(mr_refresh_ref_reads(g));
     if (!o->no_fold)
         MR_TRY(mr_fold(g, o->max_folded_bytes));
+    MR_TRY(mr_simplify(g, o));
     if (!o->no_cse)
         MR_TRY(mr_cse(g));
     if (!o->exported)

@@ -152,6 +152,18 @@ static mr_status *finish_end(pruner *p, mr_node_builder *b, mr_node **out)
     return NULL;
 }
 
+/* As many dimensions as the fed output has in the client's graph, of any size: what is fed may have other sizes. */
+static const mr_pshape *any_size(pruner *p, const mr_pshape *s)
+{
+    if (s->rank < 0)
+        return &mr_pshape_unknown;
+    mr_pshape *out = mr_arena_alloc(&p->to->arena, sizeof *out + sizeof *out->dims * (size_t)s->rank);
+    out->rank = s->rank;
+    for (int i = 0; i < s->rank; i++)
+        out->dims[i] = -1;
+    return out;
+}
+
 /* Returns the node of the i-th feed, made on first use: a feed that nobody reads gets none. */
 static mr_status *make_feed(pruner *p, int i, mr_node **out)
 {
@@ -168,6 +180,7 @@ static mr_status *make_feed(pruner *p, int i, mr_node **out)
         else
             mr_nb_attr(b, "index", mr_a_int(i));
         MR_TRY(finish_end(p, b, &p->feed_node[i]));
+        p->feed_node[i]->out_shapes[0] = any_size(p, mr_out_shape(o));
     }
     *out = p->feed_node[i];
     return NULL;

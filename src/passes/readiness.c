@@ -15,10 +15,7 @@
 
 enum { MAX_GATES = 1 << 20 };
 
-typedef struct gate_set {
-    int n;
-    const int *gates;
-} gate_set;
+typedef mr_gate_set gate_set;
 
 typedef struct finder {
     mr_arena arena;
@@ -142,16 +139,36 @@ mr_status *mr_readiness_find(const mr_graph *g, mr_node *const *order, int n, mr
     mr_vec_push(&w.sets, (gate_set){0, NULL});
     for (int i = 0; i < n; i++)
         w.gates[order[i]->id] = node_gates(&w, order[i]);
-    mr_vec_deinit(&w.sets);
+    out->n_sets = w.sets.n;
+    out->sets = w.sets.p;
+    out->arena = w.arena;
     mr_imap_deinit(&w.by_content);
     mr_imap_deinit(&w.unions);
     mr_imap_deinit(&w.sides);
-    mr_arena_deinit(&w.arena);
     return NULL;
+}
+
+bool mr_readiness_includes(const mr_readiness *r, int whole, int part)
+{
+    const mr_gate_set *a = &r->sets[whole], *b = &r->sets[part];
+    if (whole == part || part == 0)
+        return true;
+    int at = 0;
+    for (int i = 0; i < b->n; i++) {
+        while (at < a->n && a->gates[at] < b->gates[i])
+            at++;
+        if (at >= a->n || a->gates[at] != b->gates[i])
+            return false;
+    }
+    return a->n >= 0 && b->n >= 0;
 }
 
 void mr_readiness_deinit(mr_readiness *r)
 {
+    if (!r->gates)
+        return;
     mr_free(r->gates);
-    r->gates = NULL;
+    mr_free(r->sets);
+    mr_arena_deinit(&r->arena);
+    *r = (mr_readiness){0};
 }

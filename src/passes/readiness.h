@@ -9,12 +9,23 @@
 
 #include "passes/passes.h"
 
+typedef struct mr_gate_set {
+    int n; /* -1: a set that equals no other */
+    const int *gates;
+} mr_gate_set;
+
 typedef struct mr_readiness {
     int *gates; /* by node id: the number of its set of gates; 0 is the empty set */
+    mr_arena arena;
+    mr_gate_set *sets; /* by number */
+    int n_sets;
 } mr_readiness;
 
 /* order: all nodes of the graph, producers first. RESOURCE_EXHAUSTED. */
 mr_status *mr_readiness_find(const mr_graph *g, mr_node *const *order, int n, mr_readiness *out);
 void mr_readiness_deinit(mr_readiness *r);
+/* True if all gates of the set `part` are in the set `whole`: a node with the second one may also do the work of one with the
+ * first. */
+bool mr_readiness_includes(const mr_readiness *r, int whole, int part);
 
 #endif

@@ -241,6 +241,7 @@ static mr_status *cut_graph(mr_msession *s, mr_graph *g, const mr_mnamed *n, mr_
                             .soft_placement = s->config.soft_placement,
                             .place_all = own && !s->config.place_pruned,
                             .no_fold = s->config.no_fold,
+                            .no_simplify = s->config.no_simplify,
                             .no_cse = s->config.no_cse,
                             .no_fuse = s->config.no_fuse,
                             .schedule = (mr_schedule)s->config.schedule,

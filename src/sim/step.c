@@ -94,7 +94,7 @@ static mr_status *place_nodes(mr_sim_step *s)
     s->place.cancelled = s->plan->cancelled;
     /* What is shown is the graph as it was written, so nodes are not fused. */
     s->options = (mr_prepare_options){.devices = s->devices, .n_devices = s->n_devices, .soft_placement = true,
-                                      .no_fuse = true,
+                                      .no_fuse = true, .no_simplify = true,
                                       .costs = &s->place, .placements = &s->placed};
     s->needed = mr_new_array(bool, d->g->nodes.n + 1);
     MR_TRY(mr_needed(d->g, &sig, s->needed));

@@ -131,6 +131,6 @@ mr_status *mr_apply_shape(mr_infer *c);
 #define MR_APPLY_KERNEL_ROW(E, name, number, S, C, fn, fn2, form_)                      \
     {.device = "CPU", .type = MR_##E, .run = mr_apply_run,                              \
      .user = (void *)(uintptr_t) & (const mr_apply){fn##_##name, fn2##_##name, &form_}, \
-     .state_bytes = sizeof(mr_apply_state), .init = mr_apply_init},
+     .state_bytes = sizeof(mr_apply_state), .init = mr_apply_init, .update = true},
 
 #endif
