@@ -26,12 +26,14 @@ static const mr_pshape *no_placeholder(void *ctx, const mr_tensor *t)
     return NULL;
 }
 
-/* Constants are neither folded nor merged: all of the graph runs. */
+/* No pass folds, simplifies or merges nodes: all of the graph runs. */
 static mr_status *run_in_session(void *ctx, mr_trial_step *step)
 {
     mr_trial *t = ctx;
     gpu_fixture r = {
-        .g = t->graph, .traced = true, .config = {.no_fold = true, .no_cse = true, .soft_placement = true}};
+        .g = t->graph,
+        .traced = true,
+        .config = {.no_fold = true, .no_simplify = true, .no_cse = true, .soft_placement = true}};
     mr_out *fetches = mr_new_array(mr_out, step->n_out + 1);
     mr_node *targets[] = {step->node};
     for (int i = 0; i < step->n_out; i++)
