@@ -22,10 +22,22 @@ mr_node *mr_fuse_sole_consumer(const mr_node *n)
     return n->uses.n == 1 && n->uses.p[0].input >= 0 ? n->uses.p[0].node : NULL;
 }
 
+void mr_fuse_move_controls(mr_node *from, mr_node *to)
+{
+    for (int i = from->uses.n - 1; i >= 0; i--)
+        if (from->uses.p[i].input < 0) {
+            mr_node *user = from->uses.p[i].node;
+            mr_node_remove_control(user, from);
+            mr_node_add_control(user, to);
+        }
+}
+
 mr_status *mr_fuse(mr_graph *g, const mr_prepare_options *o)
 {
     if (o->no_fuse)
         return NULL;
+    MR_TRY(mr_fuse_transpose(g, o));
+    MR_TRY(mr_fuse_gelu(g, o));
     MR_TRY(mr_fuse_conv(g, o));
     MR_TRY(mr_fuse_elementwise(g, o));
     return mr_fuse_updates(g, o);

@@ -27,6 +27,8 @@ static inline bool mr_fuse_same_device(const mr_node *a, const mr_node *b)
 /* The node that alone reads the outputs of n, once, with no control edge from n; NULL: there is none. */
 mr_node *mr_fuse_sole_consumer(const mr_node *n);
 
+/* Nodes that wait for `from` wait for `to` instead. */
+void mr_fuse_move_controls(mr_node *from, mr_node *to);
 
 /* ---- making a fused node ---- */
 /* The GraphDef of members, producers first. Each of the inputs is an argument before them, named "_0", "_1" and so on: an
@@ -40,6 +42,10 @@ mr_sv mr_fuse_label(mr_graph *g, const mr_node *n);
 mr_status *mr_fuse_finish(mr_graph *g, mr_node *const *instead, int n_ids);
 
 /* ---- the passes ---- */
+/* Products of matrices read and write through Transposes (passes/fuse_transpose.c). */
+mr_status *mr_fuse_transpose(mr_graph *g, const mr_prepare_options *o);
+/* GELU and swish as people write them, and their gradients (passes/fuse_gelu.c). */
+mr_status *mr_fuse_gelu(mr_graph *g, const mr_prepare_options *o);
 /* Convolutions and products of matrices take over what follows them (passes/fuse_conv.c). */
 mr_status *mr_fuse_conv(mr_graph *g, const mr_prepare_options *o);
 /* Chains of nodes that treat each element alike (passes/fuse_elementwise.c). */

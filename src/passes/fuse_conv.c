@@ -341,7 +341,8 @@ static void take_residual(chain *c)
 
 static void take_activation(chain *c)
 {
-    static const char *const names[] = {"Relu", "Relu6", "Elu", "Tanh", "Sigmoid", "LeakyRelu"};
+    static const char *const names[] = {"Relu",     "Relu6",     "Elu",     "Tanh",         "Sigmoid",
+                                        "LeakyRelu", "_GeluTanh", "_GeluErf", "_GeluSigmoid", "_Swish"};
     mr_node *n = follower_of(c);
     for (int i = 0; n && i < MR_COUNT(names); i++)
         if (mr_node_is(n, names[i])) {
@@ -418,17 +419,6 @@ static mr_status *add_fused(chain *c, mr_out filter, mr_node **out)
     return NULL;
 }
 
-/* Nodes that wait for the last node wait for the fused one. */
-static void move_controls(mr_node *from, mr_node *to)
-{
-    for (int i = from->uses.n - 1; i >= 0; i--)
-        if (from->uses.p[i].input < 0) {
-            mr_node *user = from->uses.p[i].node;
-            mr_node_remove_control(user, from);
-            mr_node_add_control(user, to);
-        }
-}
-
 /* Removes the chain from its end, and constants that nobody reads any more. */
 static void remove_chain(chain *c)
 {
@@ -455,7 +445,7 @@ static mr_status *replace_chain(chain *c, mr_out filter)
     const char *name = anchor_of(c)->name;
     MR_TRY(add_fused(c, filter, &fused));
     MR_TRY(mr_graph_replace_uses((mr_out){last_of(c), 0}, (mr_out){fused, 0}));
-    move_controls(last_of(c), fused);
+    mr_fuse_move_controls(last_of(c), fused);
     remove_chain(c);
     mr_node_rename(fused, name);
     return NULL;

@@ -11,6 +11,8 @@
 #include "ops/linalg/product.h"
 #include "ops/linalg/sgemm.h"
 
+#define FINISH_NS 0.5 /* of an element */
+
 enum {
     SMALL = 1024, /* below this number of multiplications packing floats does not pay */
     ROW_UNIT = 24,
@@ -110,6 +112,7 @@ typedef struct job {
     bool small, thin;      /* algorithms for floats */
     bool by_products;      /* product.c instead of sgemm.c */
     mr_product_way way;    /* of product.c */
+    const mr_sums_end *end;
     bool by_cols;          /* a product is split along its columns, else along its rows */
     int64_t unit, n_units; /* of one product */
     size_t room;           /* bytes of packing memory for a piece */
@@ -130,7 +133,7 @@ static void run_units(const job *j, int64_t batch, int64_t begin, int64_t end, v
     piece p = {g,
                operand_at(j->b, 0, batch),
                operand_at(j->b, 1, batch),
-               (char *)j->b->c + (size_t)(batch * g->m * g->n) * bytes,
+               (char *)j->b->c + (size_t)(j->b->places_c ? j->b->at(j->b->ctx, 2, batch) : batch * g->m * g->n) * bytes,
                0,
                g->m,
                0,
@@ -146,6 +149,8 @@ static void run_units(const job *j, int64_t batch, int64_t begin, int64_t end, v
         small_floats(&p);
     } else if (!j->by_products) {
         mr_sgemm floats = float_piece(&p, j->thin);
+        floats.end = j->thin ? NULL : j->end;
+        floats.col = p.n0;
         mr_sgemm_run(&floats, packed);
     } else {
         mr_product part = product_of(&p, j->way);
@@ -210,10 +215,27 @@ static void choose_units(job *j, int threads)
     j->n_units = round_up(size, j->unit) / j->unit;
 }
 
+/* Rows that no tile has finished. */
+static void finish_part(void *ctx, int64_t begin, int64_t end)
+{
+    const job *j = ctx;
+    const mr_gemm *g = &j->b->one;
+    float *c = (float *)j->b->c + begin * g->n;
+    mr_tile_finish(&j->end->tile, c, end - begin, g->n);
+    if (j->end->then)
+        j->end->then(c, (end - begin) * g->n, j->end->alpha);
+}
+
+static void finish_sums(mr_run *r, job *j)
+{
+    const mr_gemm *g = &j->b->one;
+    mr_run_for(r, g->m, FINISH_NS * (double)g->n, finish_part, j);
+}
+
 static mr_status *run_batch(mr_run *r, const mr_gemm_batch *b)
 {
     const mr_gemm *g = &b->one;
-    job j = {.b = b, .alloc = mr_run_allocator(r)};
+    job j = {.b = b, .alloc = mr_run_allocator(r), .end = b->end};
     choose_way(&j);
     choose_units(&j, mr_pool_shares(r->step->device->pool));
     double multiplications = (double)j.unit * (double)(j.by_cols ? g->m : g->n) * (double)g->k;
@@ -221,6 +243,8 @@ static mr_status *run_batch(mr_run *r, const mr_gemm_batch *b)
     mr_run_for(r, b->n_batch * j.n_units, multiplications * ns, multiply_part, &j);
     if (j.out_of_room)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to multiply matrices");
+    if (j.end && (j.small || j.thin || j.by_products))
+        finish_sums(r, &j);
     return NULL;
 }
 
@@ -266,16 +290,25 @@ mr_status *mr_gemm_run(mr_run *r, const mr_gemm_batch *batch)
 {
     mr_gemm_batch b = *batch;
     mr_gemm *g = &b.one;
+    mr_sums_end end;
     bool narrow = g->type == MR_HALF || g->type == MR_BFLOAT16;
     bool parts = g->lda || g->ldb || g->ldc;
     bool into = g->minus || g->plus;
-    MR_ENSURE(mr_gemm_has(g->type) && !((into || parts) && narrow));
-    MR_ENSURE(!parts || b.n_batch == 1);
+    MR_ENSURE(mr_gemm_has(g->type) && !((into || parts || b.places_c) && narrow));
+    MR_ENSURE(!g->ldc || b.n_batch == 1 || b.places_c);
+    MR_ENSURE(!b.end || (g->type == MR_FLOAT && b.n_batch == 1 && !parts && !into));
+    if (b.end) {
+        end = *b.end;
+        end.tile.c = b.c;
+        b.end = &end;
+    }
     if (b.n_batch == 0 || g->m == 0 || g->n == 0 || (g->k == 0 && into))
         return NULL;
     if (g->k == 0) { /* empty sums */
-        MR_ENSURE(!parts);
+        MR_ENSURE(!parts && !b.places_c);
         memset(b.c, 0, (size_t)(b.n_batch * g->m * g->n) * mr_dtype_size(g->type));
+        if (b.end)
+            finish_sums(r, &(job){.b = &b, .end = b.end});
         return NULL;
     }
     fill_distances(g);

@@ -1,8 +1,8 @@
 /* ops/linalg/sgemm.c -- products of float matrices.
  *
  * After Goto and van Zee: B is packed block by block into panels as wide as a tile, A into strips as high as one.
- * A panel of KC rows stays in the first-level cache while the strips of a block of A are read from the second, and
- * a tile of C is summed in registers over KC entries (tiles.h).
+ * A panel stays in the first or second-level cache while the strips of a block of A are read from the second, and
+ * a tile of C is summed in registers over the entries of k in a block (tiles.h).
  *
  * Products of few rows (or one column) are computed row by row, without packing. */
 #include "ops/linalg/sgemm.h"
@@ -12,8 +12,6 @@
 #include "base/memory.h"
 
 enum {
-    KC = 320,     /* most k in one block */
-    MC = 144,     /* rows of A in one block; a multiple of MR_TILE_ROWS */
     NC = 1024,    /* columns of B in one block; a multiple of MR_TILE_COLS */
     THIN = 3,     /* rows of a thin product */
     FEW = 64,     /* columns packed at once for few rows; a multiple of MR_TILE_COLS */
@@ -35,9 +33,9 @@ typedef struct block {
 static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 /* k in one block: all blocks have about the same size, because a small last one would be mostly overhead. */
-static int64_t k_of_block(int64_t k)
+static int64_t k_of_block(const mr_tiles *p, int64_t k)
 {
-    int64_t blocks = (k + KC - 1) / KC;
+    int64_t blocks = (k + p->deep - 1) / p->deep;
     return MR_MIN(k, round_up((k + blocks - 1) / blocks, 8));
 }
 
@@ -70,6 +68,9 @@ static void pack_a(const block *b)
     }
 }
 
+/* True if the sums are complete after this block. */
+static bool is_last(const block *b) { return b->k + b->kc == b->g->k; }
+
 /* Multiplies all strips of a block by the panel at column j. */
 static void multiply_panel(const block *b, int64_t j)
 {
@@ -77,6 +78,8 @@ static void multiply_panel(const block *b, int64_t j)
     const mr_tile_height *h;
     mr_tile t = {.runs = 1, .kc = b->kc, .b = b->b + j * b->kc, .ldc = g->ldc};
     t.how = g->how == MR_C_WRITE && b->k > 0 ? MR_C_ADD : g->how;
+    t.end = is_last(b) && g->end ? &g->end->tile : NULL;
+    t.col = g->col + b->j + j;
     for (int64_t i = 0; i < b->mc; i += h->rows) {
         h = mr_tile_next(b->p, b->mc - i);
         t.rows = MR_MIN(h->rows, b->mc - i);
@@ -87,29 +90,38 @@ static void multiply_panel(const block *b, int64_t j)
     }
 }
 
+/* Multiplies the packed block of A by one of B, and applies the function for complete sums while they are in the cache. */
+static void multiply_block(const block *b)
+{
+    const mr_sgemm *g = b->g;
+    for (int64_t j = 0; j < b->nc; j += b->p->cols)
+        multiply_panel(b, j);
+    for (int64_t i = 0; g->end && g->end->then && is_last(b) && i < b->mc; i++)
+        g->end->then(g->c + (b->i + i) * g->ldc + b->j, b->nc, g->end->alpha);
+}
+
 /* Multiplies all rows by a block of B. */
 static void run_rows(block *b)
 {
-    for (b->i = 0; b->i < b->g->m; b->i += MC) {
-        b->mc = MR_MIN(MC, b->g->m - b->i);
+    for (b->i = 0; b->i < b->g->m; b->i += b->p->high) {
+        b->mc = MR_MIN(b->p->high, b->g->m - b->i);
         if (!b->direct)
             pack_a(b);
-        for (int64_t j = 0; j < b->nc; j += b->p->cols)
-            multiply_panel(b, j);
+        multiply_block(b);
     }
 }
 
 /* The number of floats of one packed block of B; 0 if B is already packed. */
 static size_t floats_of_b(const mr_tiles *p, const mr_sgemm *g)
 {
-    return g->packed_b ? 0 : (size_t)(round_up(MR_MIN(NC, g->n), p->cols) * k_of_block(g->k));
+    return g->packed_b ? 0 : (size_t)(round_up(MR_MIN(NC, g->n), p->cols) * k_of_block(p, g->k));
 }
 
 /* Calls fn for the blocks of B in the order in which they are packed. */
 static void each_block(block *b, void (*fn)(block *b, float *room), float *room)
 {
     const mr_sgemm *g = b->g;
-    int64_t kc = k_of_block(g->k);
+    int64_t kc = k_of_block(b->p, g->k);
     for (b->j = 0; b->j < g->n; b->j += NC)
         for (b->k = 0; b->k < g->k; b->k += kc) {
             b->nc = MR_MIN(NC, g->n - b->j);
@@ -135,8 +147,7 @@ static void run_few_rows(block *b, float *room)
     for (few.j = b->j; few.j < b->j + b->nc; few.j += FEW) {
         few.nc = MR_MIN(FEW, b->j + b->nc - few.j);
         pack_b(&few, room);
-        for (int64_t j = 0; j < few.nc; j += b->p->cols)
-            multiply_panel(&few, j);
+        multiply_block(&few);
     }
 }
 
@@ -145,7 +156,7 @@ static void run_block(block *b, float *room)
     if (b->g->packed_b) {
         b->b = b->g->packed_b + block_at(b);
         run_rows(b);
-    } else if (b->g->m <= MC) {
+    } else if (b->g->m <= b->p->high) {
         run_few_rows(b, room);
     } else {
         pack_b(b, room);
@@ -207,7 +218,7 @@ size_t mr_sgemm_room(const mr_sgemm *g)
     if (g->thin)
         return (size_t)g->k * sizeof(float);
     const mr_tiles *p = mr_tiles_here();
-    size_t a = (size_t)((MR_MIN(MC, g->m) + p->most) * k_of_block(g->k));
+    size_t a = (size_t)((MR_MIN(p->high, g->m) + p->most) * k_of_block(p, g->k));
     return (floats_of_b(p, g) + a + MR_TILE_SPARE) * sizeof(float);
 }
 

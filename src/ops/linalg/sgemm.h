@@ -19,6 +19,8 @@ typedef struct mr_sgemm {
     float *c;
     int64_t lda, ldb, ldc;
     const float *packed_b; /* B packed by mr_sgemm_pack_b, or NULL; not for thin products */
+    const mr_sums_end *end; /* what becomes of the sums, or NULL; not for thin products */
+    int64_t col;            /* column 0 for `end` */
 } mr_sgemm;
 
 /* True if it has so few rows or columns that computing it row by row is better. */

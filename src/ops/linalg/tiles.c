@@ -100,6 +100,8 @@
 static const mr_tiles avx512 = {
     32,
     14,
+    512,
+    140,
     {
      &avx512_1_height, &avx512_2_height, &avx512_3_height, &avx512_4_height, &avx512_5_height,
      &avx512_6_height, &avx512_7_height, &avx512_8_height, &avx512_9_height, &avx512_10_height,
@@ -156,6 +158,8 @@ static const mr_tiles avx512 = {
 static const mr_tiles avx2 = {
     16,
     6,
+    320,
+    144,
     {
      &avx2_1_height, &avx2_2_height, &avx2_3_height, &avx2_4_height, &avx2_5_height, &avx2_6_height,
     },
@@ -206,6 +210,8 @@ typedef int32_t plain_mask __attribute__((vector_size(16)));
 static const mr_tiles plain = {
     8,
     4,
+    320,
+    144,
     {
      &plain_1_height, &plain_2_height, &plain_3_height, &plain_4_height,
     },

@@ -20,6 +20,13 @@ typedef struct mr_tile_end {
     float low, high;
 } mr_tile_end;
 
+/* What becomes of all sums of a product: first `tile`, then `then` for some elements of a row at a time. */
+typedef struct mr_sums_end {
+    mr_tile_end tile;
+    void (*then)(float *x, int64_t n, float alpha); /* NULL: nothing */
+    float alpha;
+} mr_sums_end;
+
 /* The sum goes over `runs` stretches of k, of kc entries each, `jump` apart in A. B holds those of all stretches,
  * one after the other. */
 typedef struct mr_tile {
@@ -71,6 +78,9 @@ enum {
 typedef struct mr_tiles {
     int cols; /* of a panel */
     int most; /* rows of the highest tile */
+    /* A block of a product has at most `deep` entries of k, so that adding to C is a small part of the work, and `high`
+     * rows of A, a multiple of `most`; both fit in the second-level cache. */
+    int deep, high;
     const mr_tile_height *heights[MR_TILE_MOST]; /* of 1, 2.. most rows */
     /* Packs nc columns of B, stored by rows or by columns, into panels of kc rows, one after the other; the last is
      * padded with zeros. */

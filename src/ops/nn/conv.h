@@ -33,12 +33,7 @@ typedef struct mr_conv_state {
     mr_packed packed; /* the filter for our own tiles, if it is constant */
 } mr_conv_state;
 
-/* What becomes of the sums of a forward pass: first `tile`, then `then` for all of them. */
-typedef struct mr_conv_end {
-    mr_tile_end tile; /* c is set by the pass */
-    void (*then)(float *x, int64_t n, float alpha); /* an activation; NULL: none */
-    float alpha;
-} mr_conv_end;
+typedef mr_sums_end mr_conv_end; /* what becomes of the sums of a forward pass; tile.c is set by the pass */
 mr_status *mr_conv2d_init(mr_make *m, void *state);
 mr_status *mr_conv3d_init(mr_make *m, void *state);
 void mr_conv_deinit(void *state);

@@ -23,7 +23,6 @@ enum {
     PIXELS = 256,           /* pixels of a block, for which a panel is read once; at most that many.. */
     BLOCK_FLOATS = 1 << 16, /* ..that so much of the image is used with a panel: it fits the L2 cache */
     ROOM_FLOATS = 1 << 17,  /* copied rows of a block */
-    FEW_ROWS = 3,           /* of a product that is computed by vectors */
     SEGMENTS = 8,           /* images of a block */
     ROWS_FLOATS = 1 << 15,  /* copied rows of this many floats fit the L2 cache */
     COLLIDING = 1024,       /* pixels so many floats apart collide in the L1 cache.. */
@@ -360,9 +359,8 @@ static void pack_turned(const job *j, const float *filter, float *to)
                                 MR_MIN(cols, p->out_c - c), to);
 }
 
-/* How a filter is stored, and what is packed: for TURNED the mirrored filter with its channels swapped, for BY_COLUMNS
- * the transpose of a filter of one pixel. */
-typedef enum filter_form { AS_STORED, TURNED, BY_COLUMNS } filter_form;
+/* What is packed: for TURNED the mirrored filter with its channels swapped. */
+typedef enum filter_form { AS_STORED, TURNED } filter_form;
 
 /* The filter, packed in this or an earlier run; the caller owns *out. */
 static mr_status *pack_filter(mr_run *r, const job *j, const float *filter, filter_form form, const mr_conv_kept *kept,
@@ -376,8 +374,6 @@ static mr_status *pack_filter(mr_run *r, const job *j, const float *filter, filt
     MR_TRY(mr_run_temp(r, MR_FLOAT, 1, &size, out));
     if (form == TURNED)
         pack_turned(j, filter, (*out)->data);
-    else if (form == BY_COLUMNS)
-        j->tiles->pack_cols(filter, rows_of_filter, rows_of_filter, p->out_c, (*out)->data);
     else
         j->tiles->pack_rows(filter, p->out_c, rows_of_filter, p->out_c, (*out)->data);
     if (kept)
@@ -524,22 +520,4 @@ mr_status *mr_conv_direct(mr_run *r, mr_conv_pass pass, const mr_conv *c, const 
     if (j.out_of_room)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a convolution");
     return NULL;
-}
-
-/* A few rows are computed faster from b as it is stored. */
-bool mr_matmul_direct_serves(const mr_matmul_direct_of *m, bool kept)
-{
-    return m->m > (kept ? FEW_ROWS : 3 * FEW_ROWS) && m->k > 0 && m->n > 1;
-}
-
-mr_status *mr_matmul_direct(mr_run *r, const mr_matmul_direct_of *m, float *out, const mr_conv_kept *kept,
-                            const mr_conv_end *end)
-{
-    mr_conv_end own = end ? *end : (mr_conv_end){.alpha = 0};
-    own.tile.c = out;
-    job j = {.tiles = mr_tiles_here(), .alloc = mr_run_allocator(r), .in = m->a, .out = out, .end = end ? &own : NULL};
-    j.p = (plain){.batch = m->m, .in_h = 1, .in_w = 1, .in_c = m->k, .out_h = 1, .out_w = 1, .out_c = m->n,
-                  .win_h = 1, .win_w = 1, .step_y = 1, .step_x = 1, .holes_y = 1, .wide = 1, .as_it_is = true,
-                  .last = 1};
-    return over_images(r, &j, m->b, m->tb ? BY_COLUMNS : AS_STORED, kept);
 }

@@ -19,15 +19,4 @@ typedef struct mr_conv_kept {
 mr_status *mr_conv_direct(mr_run *r, mr_conv_pass pass, const mr_conv *c, const float *a,
                           const float *b, float *out, const mr_conv_kept *kept, const mr_conv_end *end);
 
-/* The same for a product of matrices, none of them empty: out = a b.  serves: whether this is faster than mr_gemm_run,
- * if the packed b is kept or not. */
-typedef struct mr_matmul_direct_of {
-    int64_t m, k, n;
-    const float *a, *b;
-    bool tb; /* b is stored n x k */
-} mr_matmul_direct_of;
-bool mr_matmul_direct_serves(const mr_matmul_direct_of *m, bool kept);
-mr_status *mr_matmul_direct(mr_run *r, const mr_matmul_direct_of *m, float *out, const mr_conv_kept *kept,
-                            const mr_conv_end *end);
-
 #endif

@@ -69,7 +69,8 @@ MR_OP(FusedResizeAndPadConv2D,
 
 static mr_out emit_activation(mr_scope *s, const mr_node *n, mr_sv name, mr_out x)
 {
-    static const char *const plain[] = {"Relu", "Relu6", "Elu", "Tanh", "Sigmoid"};
+    static const char *const plain[] = {"Relu",      "Relu6",    "Elu",          "Tanh",  "Sigmoid",
+                                        "_GeluTanh", "_GeluErf", "_GeluSigmoid", "_Swish"};
     const mr_attr *alpha = mr_node_attr(n, "leakyrelu_alpha");
     for (int i = 0; i < MR_COUNT(plain); i++)
         if (mr_sv_is(name, plain[i]))

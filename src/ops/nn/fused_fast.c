@@ -9,6 +9,7 @@
 #include "base/vmath.h"
 #include "ops/linalg/gemm.h"
 #include "ops/nn/conv_direct.h"
+#include "ops/nn/gelu.h"
 
 /* ---- activations that are more than bounds ---- */
 
@@ -23,6 +24,17 @@ static void sigmoid_then(float *x, int64_t n, float alpha)
     (void)alpha;
     mr_vsigmoid_f(n, x, x);
 }
+
+#define GELU_THEN(name)                                       \
+    static void name##_then(float *x, int64_t n, float alpha) \
+    {                                                         \
+        (void)alpha;                                          \
+        mr_##name##_f(n, x, x);                               \
+    }
+GELU_THEN(gelu_tanh)
+GELU_THEN(gelu_erf)
+GELU_THEN(gelu_sigmoid)
+GELU_THEN(swish)
 
 MR_CLONES static void elu_then(float *x, int64_t n, float alpha)
 {
@@ -48,6 +60,14 @@ static bool set_activation(const mr_node *n, mr_sv name, mr_conv_end *end)
         end->then = sigmoid_then;
     } else if (mr_sv_is(name, "Elu")) {
         end->then = elu_then;
+    } else if (mr_sv_is(name, "_GeluTanh")) {
+        end->then = gelu_tanh_then;
+    } else if (mr_sv_is(name, "_GeluErf")) {
+        end->then = gelu_erf_then;
+    } else if (mr_sv_is(name, "_GeluSigmoid")) {
+        end->then = gelu_sigmoid_then;
+    } else if (mr_sv_is(name, "_Swish")) {
+        end->then = swish_then;
     } else if (mr_sv_is(name, "LeakyRelu") && mr_node_attr(n, "leakyrelu_alpha")) {
         mr_status_free(mr_node_get_float(n, "leakyrelu_alpha", &end->alpha));
         end->then = leaky_then;
@@ -182,15 +202,17 @@ static mr_status *run_conv(mr_run *r, bool depthwise)
 mr_status *mr_fused_conv2d_run(mr_run *r) { return run_conv(r, false); }
 mr_status *mr_fused_depthwise_run(mr_run *r) { return run_conv(r, true); }
 
-
-/* A product of a few rows, or of nothing, in the usual way. */
-static mr_status *multiply_then_finish(mr_run *r, const mr_matmul_direct_of *m, const mr_conv_end *end, mr_tensor *y)
+/* The packed form of a constant b, kept between runs; the caller owns *out. NULL: b is used as it is. */
+static mr_status *packed_constant(mr_run *r, mr_packed *kept, const mr_gemm *g, mr_tensor **out)
 {
-    const mr_tensor *a = mr_in(r, 0), *b = mr_in(r, 1);
-    mr_gemm g = {.type = MR_FLOAT, .m = m->m, .n = m->n, .k = m->k, .tb = m->tb};
-    MR_TRY(mr_gemm_run(r, &(mr_gemm_batch){.one = g, .n_batch = 1, .a = a->data, .b = b->data, .a_n = a->n, .b_n = b->n,
-                                           .c = y->data}));
-    mr_conv_finish(r, end, y->data, m->m, m->n);
+    enum { PRODUCT = 64, FEW_ROWS = 3 }; /* PRODUCT: a format that convolutions do not use */
+    const mr_tensor *b = mr_in(r, 1);
+    *out = NULL;
+    if (!mr_packed_can_keep(b) || g->m <= FEW_ROWS || g->n == 1 || (*out = mr_packed_get(kept, b, PRODUCT + g->tb)))
+        return NULL;
+    MR_TRY(mr_gemm_pack_b(r, g, b->data, out));
+    if (*out)
+        mr_packed_keep(kept, b, PRODUCT + g->tb, *out);
     return NULL;
 }
 
@@ -199,22 +221,24 @@ mr_status *mr_fused_matmul_run(mr_run *r)
     mr_fused_state *s = r->state;
     const mr_tensor *a = mr_in(r, 0), *b = mr_in(r, 1);
     mr_conv_end end;
-    mr_tensor *factors = NULL, *y;
+    mr_status *st = NULL;
+    mr_tensor *factors = NULL, *packed = NULL, *y;
     if (!s->how.known || s->ta || a->rank != 2 || b->rank != 2 || b->dims[s->tb] != a->dims[1])
         return mr_inside_run(r);
-    mr_matmul_direct_of m = {.m = a->dims[0], .k = a->dims[1], .n = b->dims[!s->tb], .a = a->data, .b = b->data,
-                             .tb = s->tb};
-    const int64_t dims[2] = {m.m, m.n};
-    if (!arguments_fit(r, &s->how, m.n, 2, dims))
+    mr_gemm g = {.type = MR_FLOAT, .m = a->dims[0], .k = a->dims[1], .n = b->dims[!s->tb], .tb = s->tb};
+    const int64_t dims[2] = {g.m, g.n};
+    if (!arguments_fit(r, &s->how, g.n, 2, dims))
         return mr_inside_run(r);
     MR_TRY(mr_run_output(r, 0, 2, dims, &y));
     if (y->n == 0)
         return NULL;
-    MR_TRY(begin_end(r, &s->how, &end, &factors));
-    const mr_conv_kept kept = {&s->conv.packed, b};
-    mr_status *st = mr_matmul_direct_serves(&m, mr_packed_can_keep(b))
-                        ? mr_matmul_direct(r, &m, y->data, mr_packed_can_keep(b) ? &kept : NULL, &end)
-                        : multiply_then_finish(r, &m, &end, y);
+    MR_GO(begin_end(r, &s->how, &end, &factors));
+    MR_GO(packed_constant(r, &s->conv.packed, &g, &packed));
+    g.packed_b = packed;
+    MR_GO(mr_gemm_run(r, &(mr_gemm_batch){.one = g, .n_batch = 1, .a = a->data, .b = b->data, .a_n = a->n, .b_n = b->n,
+                                          .c = y->data, .end = &end}));
+out:
     mr_tensor_unref(factors);
+    mr_tensor_unref(packed);
     return st;
 }
