@@ -789,7 +789,7 @@ test: deps-test                ##test everything that must hold for a change
 	$(q)$(MAKE) --no-print-directory -j$$(nproc) fuzz-quick
 	$(q)$(MAKE) --no-print-directory layers
 
-RUN_DOCS := docs/sim.md docs/tour.md $(if $(PY_SO),docs/python.md)
+RUN_DOCS := docs/sim.md docs/tour.md $(if $(PY_SO),docs/python.md docs/optimizations.md)
 docs: $(CLI) python            ##docs write docs/ops, docs/c-api, ops/op_functions.py, the diagrams, and the output of commands into the pages that show it
 	$(q)rm -f docs/ops/*.md
 	$(q)$(CLI) ops --markdown docs/ops
