@@ -55,7 +55,7 @@ static void write_model(model *m)
     mr_out rate = scalar(m, 0.1f), momentum = scalar(m, 0.9f);
     m->train = mr_emit0(mr_as(&m->s, "train"), "NoOp").node;
     for (int i = 0; i < N; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "update%d", i);
         m->grads[i] = mr_placeholder(&m->s, MR_FLOAT, "p", shape);
         m->vars[i] = variable(m, "v", shape);

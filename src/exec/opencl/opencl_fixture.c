@@ -10,6 +10,11 @@
 
 void mr_ops_register(void); /* ops/table.h, above this layer */
 
+/* The leak checker calls this. When pocl compiles a kernel that is not in its cache, it leaks memory, and so does the
+ * LLVM below it. */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) { return "leak:libpocl.so\nleak:libLLVM\n"; }
+
 void gpu_require(void)
 {
     mr_opencl *const *devices;
