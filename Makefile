@@ -563,9 +563,10 @@ soak-downpour: $(B)/soak/downpour $(NET_SO) ##soak kill -9 of Downpour replicas:
 soak-zookeeper: all $(B)/soak/kill_program ##soak kill tasks that come back at other ports and are found through ZooKeeper (RUNS=20 SEED=n)
 	$(q)$(PYTHON) -B tests/soak/zookeeper.py $(B) --runs $(or $(RUNS),20) $(if $(SEED),--seed $(SEED))
 
-# Always with sanitizers, as the fuzzers are. The page must have been built before.
+# Always with sanitizers, as the fuzzers are. The page is built first, because the command embeds it.
 .PHONY: soak-board soak-board-run
-soak-board:                    ##soak hostile requests to `millrace board`, through sockets and directly, under sanitizers (REQUESTS=1000000 SEED=n)
+soak-board: deps-test deps-web ##soak hostile requests to `millrace board`, through sockets and directly, under sanitizers (REQUESTS=1000000 SEED=n)
+	$(q)$(MAKE) --no-print-directory $(WEB)/.stamp
 	$(q)+$(MAKE) --no-print-directory SAN=$(FUZZ_SAN) soak-board-run
 soak-board-run: $(FUZZ) $(CLI) $(board.so)
 	$(q)$(PYTHON) -B tests/soak/board.py $(B) --requests $(or $(REQUESTS),1000000) $(if $(SEED),--seed $(SEED))
