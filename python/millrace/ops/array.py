@@ -800,7 +800,7 @@ def searchsorted(sorted_sequence, values, side="left", out_type=dtypes.int32, na
 
 
 def _order(values, axis, descending):
-    """Positions that sort values along an axis; ties keep their order."""
+    """Values sorted along an axis, and their positions; ties keep their order."""
     values = convert.convert_to_tensor(values)
     n = values._rank()
     if n is None:
@@ -809,12 +809,15 @@ def _order(values, axis, descending):
     perm = [i for i in range(n) if i != axis] + [axis]
     moved = transpose(values, perm) if axis != n - 1 else values
     top = op_defs.call("TopKV2", None, input=moved if descending else _negated(moved), k=shape(moved)[-1])
+    ordered = top.values if descending else _negated(top.values)
+    if axis == n - 1:
+        return ordered, top.indices
     back = [perm.index(i) for i in range(n)]
-    return values, (transpose(top.indices, back) if axis != n - 1 else top.indices), axis
+    return transpose(ordered, back), transpose(top.indices, back)
 
 
 def _negated(x):
-    """In the opposite order; integers without the overflow of the smallest."""
+    """In the opposite order; integers without the overflow of the smallest. Twice gives x again, to the bit."""
     if x.dtype.is_unsigned:
         return x.dtype.max - x
     return -1 - x if x.dtype.is_integer else -x
@@ -835,12 +838,7 @@ def sort(values, axis=-1, direction="ASCENDING", name=None):
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError("direction must be ASCENDING or DESCENDING, not %r" % direction)
     with ops.name_scope(name, "sort", [values]):
-        values, order, axis = _order(values, axis, direction == "DESCENDING")
-        n = values._rank()
-        perm = [i for i in range(n) if i != axis] + [axis]
-        moved, places = (transpose(values, perm), transpose(order, perm)) if axis != n - 1 else (values, order)
-        out = gather(moved, places, axis=n - 1, batch_dims=n - 1)
-        return transpose(out, [perm.index(i) for i in range(n)]) if axis != n - 1 else out
+        return _order(values, axis, direction == "DESCENDING")[0]
 
 
 @public

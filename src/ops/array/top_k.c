@@ -1,62 +1,30 @@
 /* ops/array/top_k.c -- the largest elements of each row: TopKV2 and TopK; the n-th of them: NthElement.
  *
  * Values become unsigned numbers in the same order, so that one selection serves all types.  The best k so far are
- * kept in a heap with the worst of them at the top, so one comparison rejects most elements.  A NaN counts as
- * larger than any number. */
+ * kept in a heap with the worst of them at the top.  Once it is full, groups of elements are compared with its top, and
+ * only groups with a larger element are looked at one by one.  Where k is a large part of the row, sorting the whole
+ * row is faster.  A NaN counts as larger than any number. */
 #include "base/memory.h"
+#include "base/simd.h"
 #include "graph/grad.h"
 #include "ops/array/layout.h"
 #include "ops/array/order.h"
 #include "run/scratch.h"
 
-#define BLOCK 256
+enum {
+    BLOCK = 256,
+    GROUP = 32,         /* elements that are compared at once */
+    SORT_FRACTION = 16, /* for more than this part of a row, sorting is faster than the heap */
+};
 
 typedef struct entry {
-    uint64_t key;
-    int64_t index;
+    uint64_t key, index;
 } entry;
 
 /* True if a comes before b: it is larger, or equal and further left. */
 static bool comes_before(entry a, entry b)
 {
     return a.key != b.key ? a.key > b.key : a.index < b.index;
-}
-
-/* ---- numbers in the order of the values ---- */
-
-#define KEY_UNSIGNED(v) ((uint64_t)(v))
-#define KEY_SIGNED(v) ((uint64_t)(int64_t)(v) ^ (uint64_t)1 << 63)
-static inline uint64_t key_floating(double v)
-{
-    uint64_t bits;
-    v += 0.0; /* -0 and 0 are equal */
-    memcpy(&bits, &v, sizeof bits);
-    if (v != v)
-        return UINT64_MAX;
-    return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
-}
-#define KEY_FLOATING(v) key_floating((double)(v))
-
-#define KEYS(E, name, number, S, C, KEY)                                    \
-    static void keys_##name(const void *row, int64_t at, int n, uint64_t *out) \
-    {                                                                       \
-        const S *v = (const S *)row + at;                                   \
-        for (int i = 0; i < n; i++)                                         \
-            out[i] = KEY(MR_LD(v + i));                                     \
-    }
-MR_FLOATS(KEYS, KEY_FLOATING)
-MR_SIGNED(KEYS, KEY_SIGNED)
-MR_UNSIGNED(KEYS, KEY_UNSIGNED)
-
-mr_order_fn *mr_order_of(mr_dtype t)
-{
-#define CASE(E, name, number, S, C, ...) \
-    case MR_##E: return keys_##name;
-    switch (t) {
-        MR_REALS(CASE, )
-    default: return NULL;
-    }
-#undef CASE
 }
 
 /* ---- selection ---- */
@@ -89,22 +57,43 @@ typedef struct selection {
     mr_tensor *values, *indices;
     int64_t n, k;
     mr_order_fn *keys;
+    bool wants_values, wants_indices;
     bool *failed; /* atomic: out of memory */
 } selection;
 
+/* Lists the positions of the keys above `limit`, group by group, because most groups have none. Returns how many. */
+MR_CLONES static int list_above(const uint64_t *keys, int n, uint64_t limit, int *places)
+{
+    int found = 0;
+    for (int at = 0; at < n; at += GROUP) {
+        int m = MR_MIN(GROUP, n - at);
+        uint64_t largest = 0;
+        for (int i = 0; i < m; i++)
+            largest = MR_MAX(largest, keys[at + i]);
+        for (int i = 0; largest > limit && i < m; i++) {
+            places[found] = at + i;
+            found += keys[at + i] > limit;
+        }
+    }
+    return found;
+}
+
+/* Leaves the best k of the row in `heap`, in order. */
 static void select_row(const selection *s, const char *row, entry *heap)
 {
     uint64_t keys[BLOCK];
+    int places[BLOCK];
     int64_t have = 0;
     for (int64_t at = 0; at < s->n; at += BLOCK) {
-        int m = (int)MR_MIN(BLOCK, s->n - at);
+        int m = (int)MR_MIN(BLOCK, s->n - at), first = 0;
         s->keys(row, at, m, keys);
-        for (int i = 0; i < m; i++) {
-            entry e = {keys[i], at + i};
-            if (have < s->k)
-                push_entry(heap, have++, e);
-            else if (keys[i] > heap[0].key) /* an equal element further right comes later anyway */
-                sift_down(heap, s->k, e);
+        for (; have < s->k && first < m; first++)
+            push_entry(heap, have++, (entry){keys[first], (uint64_t)(at + first)});
+        int found = list_above(keys + first, m - first, heap[0].key, places);
+        for (int i = 0; i < found; i++) { /* an equal element further right comes later anyway */
+            int place = first + places[i];
+            if (keys[place] > heap[0].key)
+                sift_down(heap, s->k, (entry){keys[place], (uint64_t)(at + place)});
         }
     }
     for (int64_t left = s->k - 1; left > 0; left--) { /* repeatedly moves the worst entry to the end */
@@ -115,24 +104,49 @@ static void select_row(const selection *s, const char *row, entry *heap)
     }
 }
 
+static const char *row_at(const selection *s, int64_t r)
+{
+    return (const char *)s->x->data + (size_t)(r * s->n) * mr_dtype_size((mr_dtype)s->x->dtype);
+}
+
+static char *values_at(const selection *s, int64_t r)
+{
+    return (char *)s->values->data + (size_t)(r * s->k) * mr_dtype_size((mr_dtype)s->x->dtype);
+}
+
 static void select_rows(void *ctx, int64_t begin, int64_t end)
 {
     const selection *s = ctx;
-    size_t elem = mr_dtype_size(s->x->dtype);
-    entry *heap = mr_scratch_zeroed(s->run, (size_t)s->k, sizeof(entry));
+    size_t elem = mr_dtype_size((mr_dtype)s->x->dtype);
+    entry *heap = mr_scratch(s->run, (size_t)s->k * sizeof(entry));
     if (!heap)
         __atomic_store_n(s->failed, true, __ATOMIC_RELAXED);
     for (int64_t r = begin; heap && r < end; r++) {
-        const char *row = (const char *)s->x->data + (size_t)(r * s->n) * elem;
-        char *values = (char *)s->values->data + (size_t)(r * s->k) * elem;
-        int32_t *indices = MR_DATA(int32_t, s->indices) + r * s->k;
+        const char *row = row_at(s, r);
         select_row(s, row, heap);
         for (int64_t i = 0; i < s->k; i++) {
-            indices[i] = (int32_t)heap[i].index;
-            memcpy(values + (size_t)i * elem, row + (size_t)heap[i].index * elem, elem);
+            MR_DATA(int32_t, s->indices)[r * s->k + i] = (int32_t)heap[i].index;
+            memcpy(values_at(s, r) + (size_t)i * elem, row + heap[i].index * elem, elem);
         }
     }
     mr_scratch_free(heap);
+}
+
+static void sort_rows(void *ctx, int64_t begin, int64_t end)
+{
+    const selection *s = ctx;
+    mr_dtype type = (mr_dtype)s->x->dtype;
+    uint64_t *words = mr_scratch(s->run, (size_t)s->n * 2 * sizeof *words);
+    if (!words)
+        __atomic_store_n(s->failed, true, __ATOMIC_RELAXED);
+    for (int64_t r = begin; words && r < end; r++) {
+        mr_order_descending(type, row_at(s, r), s->n, words, words + s->n);
+        if (s->wants_values)
+            mr_order_values(type, row_at(s, r), words, s->k, values_at(s, r));
+        for (int64_t i = 0; s->wants_indices && i < s->k; i++)
+            MR_DATA(int32_t, s->indices)[r * s->k + i] = (int32_t)words[i];
+    }
+    mr_scratch_free(words);
 }
 
 static mr_status *select_k(mr_run *r, int64_t k)
@@ -140,6 +154,8 @@ static mr_status *select_k(mr_run *r, int64_t k)
     const mr_tensor *x = mr_in(r, 0);
     bool failed = false;
     selection s = {.run = r, .x = x, .k = k, .keys = mr_order_of(x->dtype), .failed = &failed};
+    s.wants_values = mr_run_wants(r, 0);
+    s.wants_indices = mr_run_wants(r, 1);
     mr_shape shape;
     if (x->rank < 1)
         return mr_invalid("input must be >= 1-D, got shape %s", MR_TENSOR_SHAPE(x));
@@ -158,7 +174,10 @@ static mr_status *select_k(mr_run *r, int64_t k)
     MR_TRY(mr_run_output(r, 1, shape.rank, shape.dims, &s.indices));
     if (s.values->n == 0)
         return NULL;
-    mr_run_for(r, s.values->n / s.k, 2.0 * (double)s.n + 30.0 * (double)s.k, select_rows, &s);
+    if (s.k > s.n / SORT_FRACTION)
+        mr_run_for(r, s.values->n / s.k, 6.0 * (double)s.n, sort_rows, &s);
+    else
+        mr_run_for(r, s.values->n / s.k, 0.5 * (double)s.n + 30.0 * (double)s.k, select_rows, &s);
     if (failed)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld entries", (long long)s.k);
     return NULL;
