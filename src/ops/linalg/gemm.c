@@ -1,13 +1,15 @@
 /* ops/linalg/gemm.c -- products of matrices, cut into pieces for threads.
  *
  * sgemm.c computes products of floats, unless they are so small that packing costs more than a plain loop; product.c
- * computes those of the other types. Tensors of half and bfloat16 are converted to float, which costs little compared with the product.
+ * computes those of the other types, and bf16_product.c those of bfloat16 where the CPU has instructions for them. Otherwise
+ * tensors of half and bfloat16 are converted to float, which costs little compared with the product.
  *
  * The algorithm for a product is chosen before it is split, and every sum is computed in one piece: so the bits do
  * not depend on the number of threads. */
 #include "ops/linalg/gemm.h"
 
 #include "base/deterministic.h"
+#include "ops/linalg/bf16_product.h"
 #include "ops/linalg/product.h"
 #include "ops/linalg/sgemm.h"
 
@@ -99,6 +101,23 @@ static mr_product product_of(const piece *p, mr_product_way way)
                         .ldc = g->ldc};
 }
 
+/* A piece of bfloat16. */
+static mr_bf16_product bf16_product_of(const piece *p)
+{
+    const mr_gemm *g = p->g;
+    return (mr_bf16_product){.ta = g->ta,
+                      .tb = g->tb,
+                      .m = p->m1 - p->m0,
+                      .n = p->n1 - p->n0,
+                      .k = g->k,
+                      .a = (const mr_bf16 *)p->a + p->m0 * (g->ta ? 1 : g->lda),
+                      .b = (const mr_bf16 *)p->b + p->n0 * (g->tb ? g->ldb : 1),
+                      .c = (mr_bf16 *)p->c + p->m0 * g->ldc + p->n0,
+                      .lda = g->lda,
+                      .ldb = g->ldb,
+                      .ldc = g->ldc};
+}
+
 /* ---- threads ---- */
 
 bool mr_gemm_has(mr_dtype type)
@@ -147,6 +166,9 @@ static void run_units(const job *j, int64_t batch, int64_t begin, int64_t end, v
     }
     if (j->small) {
         small_floats(&p);
+    } else if (g->type == MR_BFLOAT16) {
+        mr_bf16_product part = bf16_product_of(&p);
+        mr_bf16_product_run(&part, packed);
     } else if (!j->by_products) {
         mr_sgemm floats = float_piece(&p, j->thin);
         floats.end = j->thin ? NULL : j->end;
@@ -186,6 +208,11 @@ static void choose_way(job *j)
 {
     const mr_gemm *g = &j->b->one;
     const piece whole = {g, j->b->a, j->b->b, j->b->c, .m1 = g->m, .n1 = g->n};
+    if (g->type == MR_BFLOAT16) {
+        mr_bf16_product part = bf16_product_of(&whole);
+        j->room = mr_bf16_product_room(&part);
+        return;
+    }
     mr_product other = product_of(&whole, MR_PRODUCT_BLOCKS);
     other.way = j->way = mr_product_choose(&other);
     bool few = j->way == MR_PRODUCT_NARROW || j->way == MR_PRODUCT_LONG;
@@ -239,7 +266,7 @@ static mr_status *run_batch(mr_run *r, const mr_gemm_batch *b)
     choose_way(&j);
     choose_units(&j, mr_pool_shares(r->step->device->pool));
     double multiplications = (double)j.unit * (double)(j.by_cols ? g->m : g->n) * (double)g->k;
-    double ns = g->type == MR_FLOAT ? 0.025 : g->type == MR_DOUBLE ? 0.1 : 0.5;
+    double ns = g->type == MR_BFLOAT16 ? 0.01 : g->type == MR_FLOAT ? 0.025 : g->type == MR_DOUBLE ? 0.1 : 0.5;
     mr_run_for(r, b->n_batch * j.n_units, multiplications * ns, multiply_part, &j);
     if (j.out_of_room)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to multiply matrices");
@@ -312,7 +339,8 @@ mr_status *mr_gemm_run(mr_run *r, const mr_gemm_batch *batch)
         return NULL;
     }
     fill_distances(g);
-    return narrow ? run_wide(r, &b) : run_batch(r, &b);
+    bool wide = g->type == MR_HALF || (g->type == MR_BFLOAT16 && !mr_bf16_product_pay(g->n));
+    return wide ? run_wide(r, &b) : run_batch(r, &b);
 }
 
 mr_status *mr_gemm_pack_b(mr_run *r, const mr_gemm *one, const float *b, mr_tensor **out)

@@ -50,6 +50,7 @@ MR_TEST(matmul_of_doubles_equals_a_plain_loop) { check_type(MR_DOUBLE); }
 MR_TEST(matmul_of_ints_equals_a_plain_loop) { check_type(MR_INT32); }
 MR_TEST(matmul_of_long_ints_equals_a_plain_loop) { check_type(MR_INT64); }
 MR_TEST(matmul_of_halfs_equals_a_plain_loop) { check_type(MR_HALF); }
+MR_TEST(matmul_of_bfloat16_equals_a_plain_loop) { check_type(MR_BFLOAT16); }
 MR_TEST(matmul_of_complex_numbers_equals_a_plain_loop) { check_type(MR_COMPLEX64); }
 
 /* ---- floats ---- */
