@@ -34,6 +34,9 @@ typedef struct mr_tile {
     const float *a;
     int64_t step, jump;
     const float *b; /* aligned to 64 bytes */
+    /* Half as many floats as this tile reads of B, which are brought into the second-level cache for later tiles; NULL:
+     * nothing. */
+    const float *ahead;
     float *c;
     int64_t ldc;
     int64_t rows; /* number of existing rows of A; rows beyond repeat the last one */

@@ -18,11 +18,22 @@
     *(FN(loose) *)(c + i * ldc) = x##i;        \
     if (wide)                                  \
         *(FN(loose) *)(c + i * ldc + LANES) = y##i;
-/* Prefetches C while the sums are computed. */
+/* Prefetches C, and what is added to it, while the sums are computed. */
 #define TOUCH(i)                                            \
     __builtin_prefetch(c + i * ldc, 1);                     \
     if (wide)                                               \
         __builtin_prefetch(c + i * ldc + 2 * LANES - 1, 1);
+#define TOUCH_ADD(i)                                        \
+    __builtin_prefetch(add + i * ldc);                      \
+    if (wide)                                               \
+        __builtin_prefetch(add + i * ldc + 2 * LANES - 1);
+#define BEGIN                                               \
+    ROWS(TOUCH)                                             \
+    if (t->end && t->end->add) {                            \
+        const float *add = t->end->add + (c - t->end->c);   \
+        ROWS(TOUCH_ADD)                                     \
+    }                                                       \
+    ROWS(ZERO)
 #define CENTER(i)         \
     x##i = x##i - by0;    \
     if (wide)             \
@@ -77,13 +88,13 @@
 TARGET MR_INLINE void HIGH(sum_cols)(const mr_tile *t, const bool wide)
 {
     float *c = t->c;
-    const float *a = t->a, *b = t->b;
+    const float *a = t->a, *b = t->b, *ahead = t->ahead ? t->ahead : b;
     const int64_t kc = t->kc, step = t->step, rest = t->jump - t->kc * t->step, ldc = t->ldc;
     const mr_to_c how = t->how;
-    ROWS(TOUCH)
-    ROWS(ZERO)
+    BEGIN
     for (int64_t run = t->runs; run > 0; run--, a += rest)
-        for (int64_t k = 0; k < kc; k++, a += step, b += 2 * LANES) {
+        for (int64_t k = 0; k < kc; k++, a += step, b += 2 * LANES, ahead += LANES) {
+            __builtin_prefetch(ahead, 0, 2);
             const FN(vec) b0 = *(const FN(vec) *)b, b1 = *(const FN(vec) *)(b + LANES);
 #define STEP(i)            \
     x##i += a[i] * b0;     \
@@ -98,16 +109,16 @@ TARGET MR_INLINE void HIGH(sum_cols)(const mr_tile *t, const bool wide)
 TARGET MR_INLINE void HIGH(sum_rows)(const mr_tile *t, const bool wide)
 {
     float *c = t->c;
-    const float *b = t->b;
+    const float *b = t->b, *ahead = t->ahead ? t->ahead : b;
     const int64_t kc = t->kc, jump = t->jump, ldc = t->ldc;
     const mr_to_c how = t->how;
 #define ROW(i) const float *a##i = t->a + MR_MIN(i, t->rows - 1) * t->step;
     ROWS(ROW)
 #undef ROW
-    ROWS(TOUCH)
-    ROWS(ZERO)
+    BEGIN
     for (int64_t run = t->runs; run > 0; run--) {
-        for (int64_t k = 0; k < kc; k++, b += 2 * LANES) {
+        for (int64_t k = 0; k < kc; k++, b += 2 * LANES, ahead += LANES) {
+            __builtin_prefetch(ahead, 0, 2);
             const FN(vec) b0 = *(const FN(vec) *)b, b1 = *(const FN(vec) *)(b + LANES);
 #define STEP(i)               \
     x##i += a##i[k] * b0;     \
@@ -169,6 +180,8 @@ static const mr_tile_height HIGH(height) = {
 #undef MINUS
 #undef STORE
 #undef TOUCH
+#undef TOUCH_ADD
+#undef BEGIN
 #undef CENTER
 #undef SCALE
 #undef SHIFT

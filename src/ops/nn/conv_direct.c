@@ -224,8 +224,23 @@ typedef struct piece {
 
 static int64_t pixels_of_row(const plain *p, int64_t y) { return y == p->out_h - 1 ? p->last : p->out_w; }
 
+/* The part of the filter that is used next, of which tiles bring [at, end) into the cache. */
+typedef struct upcoming {
+    const float *at, *end;
+} upcoming;
+
+/* What the next tile, which reads this many floats of the filter, brings into the cache. */
+static const float *take_upcoming(upcoming *u, int64_t floats)
+{
+    const float *at = u->at;
+    if (u->end - at < floats / 2)
+        return NULL;
+    u->at += floats / 2;
+    return at;
+}
+
 /* Computes row y of the out image, for one panel and one piece of the filter. */
-static void make_row(const job *j, const segment *g, int64_t y, const piece *f, int64_t panel)
+static void make_row(const job *j, const segment *g, int64_t y, const piece *f, int64_t panel, upcoming *u)
 {
     const plain *p = &j->p;
     const mr_tile_height *h;
@@ -256,17 +271,26 @@ static void make_row(const job *j, const segment *g, int64_t y, const piece *f, 
         t.rows = h->rows;
         t.a = a + x * t.step;
         t.c = out + x * p->out_c;
+        t.ahead = take_upcoming(u, t.runs * t.kc * cols);
         mr_tile_run(j->tiles, h, false, &t, MR_MIN(cols, p->out_c - panel * cols));
     }
 }
 
 static void make_piece(const job *j, const segment *g, int n, const piece *f)
 {
-    int64_t panels = round_up(j->p.out_c, j->tiles->cols) / j->tiles->cols;
-    for (int64_t panel = 0; panel < panels; panel++)
+    const plain *p = &j->p;
+    int64_t cols = j->tiles->cols, panels = round_up(p->out_c, cols) / cols;
+    int64_t run = p->win_w * p->in_c, size = cols * p->win_h * run;
+    for (int64_t panel = 0; panel < panels; panel++) {
+        upcoming u = {NULL, NULL};
+        if (panel + 1 < panels) {
+            u.at = j->filter + (panel + 1) * size + (f->ky * run + f->from) * cols;
+            u.end = u.at + (f->end - f->ky) * f->n * cols;
+        }
         for (int i = 0; i < n; i++)
             for (int64_t y = g[i].y0; y < g[i].y1; y++)
-                make_row(j, &g[i], y, f, panel);
+                make_row(j, &g[i], y, f, panel, &u);
+    }
 }
 
 /* Computes the segments of a block. */
