@@ -8,8 +8,10 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "base/simd.h"
 #include "graph/grad.h"
 #include "ops/array/resize.h"
+#include "ops/array/resize_taps.h"
 #include "ops/image/pixels.h"
 #include "run/scratch.h"
 
@@ -80,6 +82,9 @@ typedef struct job {
     const place *rows, *cols;
     const float *x; /* the input: the images, or the gradients of the resized ones */
     void *out;
+    /* NULL, or the four taps of a row; then `weights` has four rows of one for each element of a row */
+    const mr_taps *taps;
+    const float *weights;
 } job;
 
 /* ---- forward ---- */
@@ -117,11 +122,88 @@ static void make_rows(void *ctx, int64_t begin, int64_t end)
     }
 }
 
+/* ---- forward with taps ---- */
+
+MR_CLONES static void add_rows(const float *const in[4], const float w[4], float *restrict to, int64_t n)
+{
+    const float *a = in[0], *b = in[1], *c = in[2], *d = in[3];
+    float wa = w[0], wb = w[1], wc = w[2], wd = w[3];
+    for (int64_t i = 0; i < n; i++)
+        to[i] = a[i] * wa + b[i] * wb + c[i] * wc + d[i] * wd;
+}
+
+MR_CLONES static void add_taps(float (*in)[MR_TAPS_OUT], const float *const w[4], float *restrict to, int64_t n)
+{
+    const float *wa = w[0], *wb = w[1], *wc = w[2], *wd = w[3];
+    for (int64_t i = 0; i < n; i++)
+        to[i] = in[0][i] * wa[i] + in[1][i] * wb[i] + in[2][i] * wc[i] + in[3][i] * wd[i];
+}
+
+/* Computes a block of a row as make_row does. */
+static void make_block(const job *j, const mr_taps_block *b, const float *const in[4], const place *y, float *out)
+{
+    float columns[MR_TAPS_IN], taken[4][MR_TAPS_OUT];
+    const float *from[4], *weights[4];
+    for (int k = 0; k < 4; k++) {
+        from[k] = in[k] + b->from;
+        weights[k] = j->weights + k * j->z.out_w * j->z.channels + b->out;
+    }
+    add_rows(from, y->weight, columns, b->n_from);
+    for (int k = 0; k < 4; k++)
+        mr_taps_take(j->taps, k, b, columns, taken[k]);
+    add_taps(taken, weights, out + b->out, b->n);
+}
+
+static void make_rows_by_taps(void *ctx, int64_t begin, int64_t end)
+{
+    const job *j = ctx;
+    int64_t row = j->z.in_w * j->z.channels;
+    for (int64_t r = begin; r < end; r++) {
+        const place *y = &j->rows[r % j->z.out_h];
+        const float *image = j->x + r / j->z.out_h * j->z.in_h * row;
+        const float *const in[4] = {image + y->index[0] * row, image + y->index[1] * row, image + y->index[2] * row,
+                                    image + y->index[3] * row};
+        for (int i = 0; i < mr_taps_blocks(j->taps); i++)
+            make_block(j, mr_taps_block_at(j->taps, i), in, y, (float *)j->out + r * j->z.out_w * j->z.channels);
+    }
+}
+
+/* Makes the taps if this CPU has them; the caller frees them and *weights. */
+static mr_status *make_taps(const mr_run *r, job *j, mr_taps **taps, float **weights)
+{
+    int64_t w = j->z.out_w, ch = j->z.channels;
+    mr_status *st = NULL;
+    int64_t *pixels = mr_scratch(r, 4 * (size_t)w * sizeof(int64_t));
+    if (!pixels)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld positions", (long long)w);
+    for (int k = 0; k < 4; k++)
+        for (int64_t i = 0; i < w; i++)
+            pixels[k * w + i] = j->cols[i].index[k];
+    MR_GO(mr_taps_new(r, MR_FLOAT, 4, pixels, w, j->z.in_w, ch, taps));
+    if (!*taps)
+        goto out;
+    if (!(*weights = mr_scratch(r, 4 * (size_t)(w * ch) * sizeof(float)))) {
+        st = mr_error(MR_RESOURCE_EXHAUSTED, "no memory for %lld positions", (long long)(w * ch));
+        goto out;
+    }
+    for (int k = 0; k < 4; k++)
+        for (int64_t i = 0; i < w; i++)
+            for (int64_t c = 0; c < ch; c++)
+                (*weights)[(k * w + i) * ch + c] = j->cols[i].weight[k];
+    j->taps = *taps;
+    j->weights = *weights;
+out:
+    mr_scratch_free(pixels);
+    return st;
+}
+
 static mr_status *run_resize(mr_run *r)
 {
     mr_status *st = NULL;
     job j = {0};
     place *places = NULL;
+    mr_taps *taps = NULL;
+    float *weights = NULL;
     mr_tensor *out;
     mr_wide x = {0};
     MR_TRY(mr_resize_read(r, &j.z));
@@ -135,9 +217,13 @@ static mr_status *run_resize(mr_run *r)
     j.cols = places + j.z.out_h;
     j.x = x.t->data;
     j.out = out->data;
-    mr_run_for(r, j.z.batch * j.z.out_h, 12.0 * (double)(j.z.out_w * j.z.channels), make_rows, &j);
+    MR_GO(make_taps(r, &j, &taps, &weights));
+    mr_run_for(r, j.z.batch * j.z.out_h, (taps ? 0.5 : 12.0) * (double)(j.z.out_w * j.z.channels),
+               taps ? make_rows_by_taps : make_rows, &j);
 out:
     mr_wide_deinit(&x);
+    mr_scratch_free(weights);
+    mr_scratch_free(taps);
     mr_scratch_free(places);
     return st;
 }
