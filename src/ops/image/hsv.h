@@ -8,9 +8,10 @@
 #include <math.h>
 
 #include "base/memory.h"
+#include "base/simd.h"
 
 #define MR_HSV(T, name, abs_of)                                                                  \
-    static inline void mr_rgb_to_hsv_##name(const T *rgb, T *hsv)                                \
+    MR_INLINE void mr_rgb_to_hsv_##name(const T *rgb, T *hsv)                                    \
     {                                                                                            \
         T r = rgb[0], g = rgb[1], b = rgb[2];                                                    \
         T v = MR_MAX(MR_MAX(r, g), b), range = v - MR_MIN(MR_MIN(r, g), b), h = 0;               \
@@ -23,8 +24,8 @@
         hsv[2] = v;                                                                              \
     }                                                                                            \
     /* The amount of a component: 1 around its own corner of the circle, 0 opposite. */          \
-    static inline T mr_ramp_##name(T x) { return x < 0 ? 0 : x > 1 ? 1 : x; }                    \
-    static inline void mr_hsv_to_rgb_##name(const T *hsv, T *rgb)                                \
+    MR_INLINE T mr_ramp_##name(T x) { return x < 0 ? 0 : x > 1 ? 1 : x; }                        \
+    MR_INLINE void mr_hsv_to_rgb_##name(const T *hsv, T *rgb)                                    \
     {                                                                                            \
         T at = hsv[0] * 6, s = hsv[1], v = hsv[2], base = 1 - s;                                 \
         rgb[0] = (base + s * mr_ramp_##name(abs_of(at - 3) - 1)) * v;                            \
