@@ -66,11 +66,25 @@ typedef struct u16 {
     u8 lo, hi;
 } u16;
 
+/* n0 runs of so many bytes. Where `bytes` is a constant, a copy is a few moves instead of a call. */
+MR_INLINE void copy_runs(const plan *p, char *d, const char *s, int64_t n0, size_t bytes)
+{
+    int64_t to = p->d0.to, from = p->d0.from;
+    for (int64_t i = 0; i < n0; i++)
+        memcpy(d + i * to, s + i * from, bytes);
+}
+
+/* Runs of a power of two are elements by now (widen_elements). Those of three elements are pixels in colors. */
 static void plane_run(const plan *p, char *d, const char *s, int64_t n0, int64_t n1)
 {
     size_t bytes = (size_t)n1 * p->elem;
-    for (int64_t i = 0; i < n0; i++)
-        memcpy(d + i * p->d0.to, s + i * p->d0.from, bytes);
+    switch (bytes) {
+    case 3: copy_runs(p, d, s, n0, 3); return;
+    case 6: copy_runs(p, d, s, n0, 6); return;
+    case 12: copy_runs(p, d, s, n0, 12); return;
+    case 24: copy_runs(p, d, s, n0, 24); return;
+    default: copy_runs(p, d, s, n0, bytes); return;
+    }
 }
 
 /* One value repeated along n1, where the output's elements are adjacent. */
@@ -222,7 +236,40 @@ static inline void square_u2(char *d, int64_t to, const char *s, int64_t from)
 PLANE_TRANSPOSE(u2, 8)
 PLANE_TRANSPOSE(u4, 4)
 PLANE_TRANSPOSE(u8, 2)
+/* Pixels of three elements in reverse order, `count` of them in one move. A move reads `skip` elements before the last
+ * of them, and what it writes after them is overwritten by the next one; so the last pixels are copied one by one. */
+#define PLANE_TURNED(U, lanes, count, skip, ...)                                                                      \
+    MR_CLONES static void plane_turned_##U(const plan *p, char *d, const char *s, int64_t n0, int64_t n1)             \
+    {                                                                                                                 \
+        typedef U vec __attribute__((vector_size(lanes * sizeof(U)), aligned(1)));                                    \
+        const int64_t bytes = 3 * sizeof(U);                                                                          \
+        int64_t i = 0;                                                                                                \
+        (void)n1;                                                                                                     \
+        for (; i + count < n0; i += count) {                                                                          \
+            vec v;                                                                                                    \
+            memcpy(&v, s - (i + count - 1) * bytes - skip * sizeof(U), sizeof(v));                                    \
+            v = __builtin_shufflevector(v, v, __VA_ARGS__);                                                           \
+            memcpy(d + i * bytes, &v, sizeof(v));                                                                     \
+        }                                                                                                             \
+        copy_runs(p, d + i * bytes, s - i * bytes, n0 - i, (size_t)bytes);                                            \
+    }
+PLANE_TURNED(uint8_t, 16, 5, 1, 13, 14, 15, 10, 11, 12, 7, 8, 9, 4, 5, 6, 1, 2, 3, 0)
+PLANE_TURNED(uint16_t, 8, 2, 2, 5, 6, 7, 2, 3, 4, 0, 1)
+PLANE_TURNED(uint32_t, 8, 2, 2, 5, 6, 7, 2, 3, 4, 0, 1)
+
+/* The function for such pixels, which lie side by side in the output and backwards in the input; or NULL. */
+static plane_fn *turned_pixels(const plan *p)
+{
+    int64_t bytes = p->d1.n * (int64_t)p->elem;
+    if (p->d0.to != bytes || p->d0.from != -bytes)
+        return NULL;
+    return bytes == 3    ? plane_turned_uint8_t
+           : bytes == 6  ? plane_turned_uint16_t
+           : bytes == 12 ? plane_turned_uint32_t
+                         : NULL;
+}
 #else
+static plane_fn *turned_pixels(const plan *p) { return NULL; }
 #define plane_transpose_u2 plane_tiles_u2
 #define plane_transpose_u4 plane_tiles_u4
 #define plane_transpose_u8 plane_tiles_u8
@@ -292,6 +339,8 @@ static void widen_elements(plan *p)
     }
 }
 
+static bool moves_runs(const plan *p) { return !p->dst && is_run(p, p->d1); }
+
 static int64_t stride_length(dim d) { return d.from < 0 ? -d.from : d.from; }
 
 /* Removes the two dimensions of the plane from the list: the innermost of the output, and the one with the smallest
@@ -321,7 +370,7 @@ static void choose_function(plan *p)
     if (p->dst)
         p->plane = plane_objects;
     else if (is_run(p, p->d1))
-        p->plane = plane_run;
+        p->plane = turned_pixels(p) ? turned_pixels(p) : plane_run;
     else if (p->d1.from == 0 && p->d1.to == e)
         p->plane = BY_SIZE(e, plane_splat);
     else if (p->d1.to == e && p->d0.from == e && (e == 2 || e == 4 || e == 8))
@@ -332,7 +381,7 @@ static void choose_function(plan *p)
 
 static void choose_blocks(plan *p)
 {
-    bool rows = p->plane == plane_run || p->d1.from == 0; /* long rows are faster than square blocks */
+    bool rows = moves_runs(p) || p->d1.from == 0; /* long rows are faster than square blocks */
     int64_t e = (int64_t)p->elem, most = rows ? 4 * BLOCK_BYTES / e : 256;
     p->b1 = MR_MIN(p->d1.n, most);
     p->b0 = MR_MAX(BLOCK_BYTES / (p->b1 * e), 1);
@@ -404,7 +453,7 @@ static double unit_ns(const plan *p)
     double elements = (double)p->b0 * (double)p->b1;
     if (p->dst)
         return elements * 20;
-    return p->plane == plane_run ? elements * (double)p->elem * COPY_NS + (double)p->b0 * 4
+    return moves_runs(p) ? elements * (double)p->elem * COPY_NS + (double)p->b0 * 4
                                  : elements * MOVE_NS;
 }
 

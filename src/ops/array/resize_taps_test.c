@@ -32,7 +32,8 @@ static mr_tensor *make_images(const resize *z)
 static mr_tensor *resized(const resize *z, int threads, const char *kind, const mr_tensor *x)
 {
     mr_kernel_fixture b;
-    mr_tensor *y = NULL, *size = mr_tensor_of(MR_INT32, 1, (int64_t[]){2}, (int32_t[]){(int32_t)z->out_h, (int32_t)z->out_w});
+    const int32_t wanted[] = {(int32_t)z->out_h, (int32_t)z->out_w};
+    mr_tensor *y = NULL, *size = mr_tensor_of(MR_INT32, 1, (int64_t[]){2}, wanted);
     const mr_named_attr attrs[] = {{"align_corners", mr_a_bool(z->align_corners)},
                                    {"half_pixel_centers", mr_a_bool(z->half_pixel_centers)}};
     int n = strcmp(z->op, "ResizeArea") == 0 ? 1 : 2;
