@@ -17,8 +17,9 @@
  * sent to it: TensorFlow copies the value in this case too.
  *
  * The updates that come before each node are found for up to 64 updates at a time, one bit each, in one pass over the
- * graph. With thousands of variables that are all updated before thousands of moving averages, a search per variable
- * would be too slow.
+ * nodes that come after any update. With thousands of variables that are all updated before thousands of moving averages,
+ * a search per variable would be too slow. Most steps have no node that both comes after some update and uses the value
+ * of an updated variable; updates of variables that no such node uses are left out (keep_needed_updates).
  *
  * Invariant: `before` covers every node that this pass has added, because add_node and read_again extend it. */
 #include "base/memory.h"
@@ -43,7 +44,7 @@ typedef struct reader {
     mr_frames frames;
     int n_old;                         /* nodes that the graph had before this pass */
     bool *handed_on;                   /* by id of those: its outputs are some variable's value, as of find_chain */
-    MR_VEC(mr_node *) order, grown;    /* all nodes, producers first; the same with what a batch adds */
+    MR_VEC(mr_node *) order, grown;    /* updates and nodes after them, producers first; with what a batch adds */
     mr_map numbers;                    /* name of a variable whose value some node hands on -> 1 + its number */
     MR_VEC(update) updates;            /* of these variables */
     const update *batch;               /* the updates that are looked at now: bit i of a mask is batch[i] */
@@ -416,19 +417,81 @@ static void find_updates(reader *w)
     }
 }
 
-/* Fills in order and handed_on. Producers come first, so the entry of an input is known when a node is visited. */
-static mr_status *find_values(reader *w)
+/* Fills in handed_on. Producers come first, so the entry of an input is known when a node is visited. */
+static void find_values(reader *w, mr_node *const *order, int n)
 {
-    mr_node **order;
-    int n;
-    MR_TRY(mr_graph_topological(w->g, &order, &n));
     w->handed_on = mr_new_array(bool, w->n_old + 1);
     for (int i = 0; i < n; i++) {
         mr_out from = order[i]->n_in > 0 ? order[i]->in[0] : MR_NO_OUT;
         w->handed_on[order[i]->id] =
             from.node && hands_on(order[i]) && (mr_dtype_is_ref(mr_out_type(from)) || w->handed_on[from.node->id]);
-        mr_vec_push(&w->order, order[i]);
     }
+}
+
+static bool follows_any(const bool *after, const mr_node *n)
+{
+    bool any = after[n->id];
+    for (int i = 0; i < n->n_in && !any; i++)
+        any = n->in[i].node && after[n->in[i].node->id];
+    for (int i = 0; i < n->n_ctrl && !any; i++)
+        any = after[n->ctrl[i]->id];
+    return any;
+}
+
+/* Fills in the order: the updates and the nodes after them, in this iteration of a loop or in a later one. */
+static void find_followers(reader *w, mr_node *const *order, int n)
+{
+    bool *after = mr_new_array(bool, w->n_old + 1);
+    for (int i = 0; i < w->updates.n; i++)
+        after[w->updates.p[i].node->id] = true;
+    for (bool again = true; again;) {
+        again = false;
+        for (int i = 0; i < n; i++)
+            if (!after[order[i]->id] && follows_any(after, order[i]))
+                again = after[order[i]->id] = true;
+        again &= w->frames.n > 1;
+    }
+    for (int i = 0; i < n; i++)
+        if (after[order[i]->id])
+            mr_vec_push(&w->order, order[i]);
+    mr_free(after);
+}
+
+static intptr_t number_of(const reader *w, const mr_node *variable)
+{
+    return (intptr_t)mr_map_get(&w->numbers, resource_name(variable));
+}
+
+/* Drops the updates of variables whose value no node of the order uses. */
+static void keep_needed_updates(reader *w)
+{
+    bool *needed = mr_new_array(bool, (int)w->numbers.n + 1);
+    for (int k = 0; k < w->order.n; k++)
+        for (int i = 0; i < w->order.p[k]->n_in; i++) {
+            chain c;
+            const mr_node *v = uses_value(w, w->order.p[k], i) && find_chain(w->order.p[k]->in[i], &c)
+                                   ? variable_of(c.ref)
+                                   : NULL;
+            if (v)
+                needed[number_of(w, v)] = true;
+        }
+    int kept = 0;
+    for (int i = 0; i < w->updates.n; i++)
+        if (needed[number_of(w, w->updates.p[i].variable)])
+            w->updates.p[kept++] = w->updates.p[i];
+    w->updates.n = kept;
+    mr_free(needed);
+}
+
+/* Finds what the batches need to know about the graph. */
+static mr_status *survey(reader *w)
+{
+    mr_node **order;
+    int n;
+    MR_TRY(mr_graph_topological(w->g, &order, &n));
+    find_values(w, order, n);
+    find_followers(w, order, n);
+    keep_needed_updates(w);
     mr_free(order);
     return NULL;
 }
@@ -444,8 +507,7 @@ static mr_status *refresh_all(reader *w)
         for (int i = 0; i < w->of_number.n; i++)
             w->of_number.p[i] = 0;
         for (int i = 0; i < n; i++) {
-            intptr_t number = (intptr_t)mr_map_get(&w->numbers, resource_name(w->batch[i].variable));
-            w->of_number.p[number - 1] |= UINT64_C(1) << i;
+            w->of_number.p[number_of(w, w->batch[i].variable) - 1] |= UINT64_C(1) << i;
         }
         MR_TRY(refresh_batch(w, n, false));
         if (w->frames.n > 1)
@@ -465,7 +527,7 @@ mr_status *mr_refresh_ref_reads(mr_graph *g)
     if (w.updates.n == 0)
         goto out;
     MR_GO(mr_frames_find(g, &w.frames));
-    MR_GO(find_values(&w));
+    MR_GO(survey(&w));
     MR_GO(refresh_all(&w));
 out:
     mr_free(w.handed_on);
