@@ -164,6 +164,15 @@ static TF_Tensor *number_tensor(PyArrayObject *a, int dtype)
     return t;
 }
 
+/* True for an array that can be read as it is. PyArray_FromAny would return it too, but takes ten times as long to see that. */
+static bool is_plain_array(PyObject *value, int type)
+{
+    if (!PyArray_CheckExact(value))
+        return false;
+    PyArrayObject *a = (PyArrayObject *)value;
+    return PyArray_TYPE(a) == type && PyArray_ISCARRAY_RO(a);
+}
+
 TF_Tensor *py_tensor_from(PyObject *value, int dtype)
 {
     int type = numpy_type(dtype);
@@ -172,7 +181,9 @@ TF_Tensor *py_tensor_from(PyObject *value, int dtype)
         return NULL;
     }
     int layout = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_FORCECAST;
-    PyArrayObject *a = (PyArrayObject *)PyArray_FromAny(value, PyArray_DescrFromType(type), 0, 0, layout, NULL);
+    PyArrayObject *a = is_plain_array(value, type)
+                           ? (PyArrayObject *)Py_NewRef(value)
+                           : (PyArrayObject *)PyArray_FromAny(value, PyArray_DescrFromType(type), 0, 0, layout, NULL);
     if (!a)
         return NULL;
     TF_Tensor *t = dtype == TF_STRING     ? string_tensor(a)

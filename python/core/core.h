@@ -70,7 +70,7 @@ typedef struct py_output {
     int index;
 } py_output;
 
-extern PyTypeObject py_graph_type, py_operation_type, py_output_type, py_scopes_type, py_plan_type, py_session_type, py_server_type, py_function_type,
+extern PyTypeObject py_graph_type, py_operation_type, py_output_type, py_scopes_type, py_plan_type, py_session_type, py_callable_type, py_server_type, py_function_type,
     py_reader_type, py_federated_type, py_ps_type, py_ps_task_type, py_ps_manager_type, py_ps_server_type,
     py_group_type, py_cluster_task_type, py_training_type, py_downpour_type, py_sandblaster_type, py_sandblaster_replica_type;
 
@@ -172,6 +172,12 @@ PyObject *py_colocation_groups(py_operation *o, PyObject *unused);
 extern PyMethodDef py_apply_methods[];
 
 /* ---- session.c ---- */
+TF_Session *py_session_if_open(PyObject *session); /* NULL without an exception: it was closed */
+py_graph *py_graph_of_session(PyObject *session);  /* borrowed */
+/* The shape of an output as the graph has it; n -1: unknown rank, dims -1: unknown; dims to be freed.  false with an exception. */
+bool py_shape_of_output(const py_graph *g, TF_Output out, int64_t **dims, int *n);
+/* What is fed must have a shape that the graph allows.  false with an exception set. */
+bool py_check_shape(const py_graph *g, PyObject *tensor, TF_Output out, const TF_Tensor *t);
 TF_Session *py_session_of(PyObject *session, const py_graph *g); /* an open one of this graph; NULL with an exception set */
 /* A run that is made by somebody else: feeds, values and fetches are lists as Session.run has them.  A list of arrays, or NULL with
  * an exception set, which fn may have done. */

@@ -45,7 +45,7 @@ PyMODINIT_FUNC PyInit__millrace(void);
 PyMODINIT_FUNC PyInit__millrace(void)
 {
     static PyTypeObject *const types[] = {&py_graph_type, &py_operation_type, &py_output_type, &py_scopes_type,
-                                          &py_plan_type, &py_session_type,
+                                          &py_plan_type, &py_session_type, &py_callable_type,
                                           &py_server_type, &py_function_type,  &py_reader_type,
                                           &py_federated_type, &py_ps_type, &py_ps_task_type,
                                           &py_ps_manager_type, &py_ps_server_type, &py_group_type, &py_cluster_task_type,

@@ -8,6 +8,7 @@ typedef struct py_session {
     PyObject_HEAD
     TF_Session *session;
     py_graph *graph;
+    bool closed; /* close() was called */
 } py_session;
 
 enum { ON_STACK = 32 };
@@ -88,17 +89,37 @@ static bool take_output(const py_graph *g, PyObject *o, TF_Output *out)
     return true;
 }
 
-/* What is fed must have a shape that the graph allows. */
-static bool check_shape(const py_graph *g, PyObject *o, TF_Output out, const TF_Tensor *t)
+enum { MOST_DIMS = 64 };
+
+/* At most MOST_DIMS dims are read. */
+static bool read_shape(const py_graph *g, TF_Output out, int64_t *dims, int *n)
 {
-    int64_t dims[64];
     TF_Status *st = py_status_new();
     if (!st)
         return false;
-    int n = TF_GraphGetTensorNumDims(g->graph, out, st);
-    if (n >= 0 && n <= 64)
-        TF_GraphGetTensorShape(g->graph, out, dims, n, st);
-    if (!py_status_ok(st))
+    *n = TF_GraphGetTensorNumDims(g->graph, out, st);
+    if (*n >= 0 && *n <= MOST_DIMS)
+        TF_GraphGetTensorShape(g->graph, out, dims, *n, st);
+    return py_status_ok(st);
+}
+
+bool py_shape_of_output(const py_graph *g, TF_Output out, int64_t **dims, int *n)
+{
+    *dims = calloc(MOST_DIMS, sizeof **dims);
+    if (!*dims)
+        PyErr_NoMemory();
+    if (!*dims || !read_shape(g, out, *dims, n))
+        return false;
+    if (*n > MOST_DIMS)
+        *n = -1;
+    return true;
+}
+
+bool py_check_shape(const py_graph *g, PyObject *o, TF_Output out, const TF_Tensor *t)
+{
+    int64_t dims[MOST_DIMS];
+    int n;
+    if (!read_shape(g, out, dims, &n))
         return false;
     bool ok = n < 0 || n == TF_NumDims(t);
     for (int i = 0; ok && i < n && n <= 64; i++)
@@ -130,7 +151,7 @@ static bool take_feed(const py_graph *g, run *r, int i, PyObject *o, PyObject *v
     if (!take_output(g, o, &r->feeds[i]))
         return false;
     r->values[i] = py_tensor_from(value, (int)TF_OperationOutputType(r->feeds[i]) % 100);
-    return r->values[i] && check_shape(g, o, r->feeds[i], r->values[i]);
+    return r->values[i] && py_check_shape(g, o, r->feeds[i], r->values[i]);
 }
 
 static bool take_feeds(const py_graph *g, run *r, PyObject *feeds, PyObject *values)
@@ -256,6 +277,14 @@ out:
     run_deinit(&r);
     return out;
 }
+
+TF_Session *py_session_if_open(PyObject *session)
+{
+    const py_session *s = (const py_session *)session;
+    return s->closed ? NULL : s->session;
+}
+
+py_graph *py_graph_of_session(PyObject *session) { return ((py_session *)session)->graph; }
 
 TF_Session *py_session_of(PyObject *o, const py_graph *g)
 {
@@ -414,6 +443,7 @@ static PyObject *session_close(py_session *s, PyObject *unused)
     (void)unused;
     if (!s->session)
         Py_RETURN_NONE;
+    s->closed = true;
     TF_Status *st = py_status_new();
     if (!st)
         return NULL;

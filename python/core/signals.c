@@ -6,6 +6,10 @@
  * CANCELLED, and the interpreter raises KeyboardInterrupt.  A program that has a wake-up descriptor of its own keeps it, and
  * its runs then end as they like.
  *
+ * A wait takes no lock.  The watching thread sets `fired` and then looks at `waiting`, and a wait that ends clears `waiting` and
+ * then looks at `fired`.  So at least one of them sees what the other did: no run is interrupted after the wait that it was
+ * meant for.
+ *
  * A process that is forked has no such thread, and the pipe is its parent's: it forgets both, and watches anew when asked. */
 #include "core.h"
 
@@ -20,8 +24,9 @@ static int pipe_ends[2] = {-1, -1};
 static unsigned long main_thread;
 static bool watching;
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
-static int waiting; /* depth of waits of the main thread; guarded by mu */
-static bool fired;  /* guarded by mu */
+static int depth;            /* of waits of the main thread, which alone uses it */
+static _Atomic bool waiting; /* depth > 0; written by the main thread */
+static _Atomic bool fired;   /* written under mu */
 
 static void *watch(void *unused)
 {
@@ -31,9 +36,11 @@ static void *watch(void *unused)
         if (byte != SIGINT)
             continue;
         pthread_mutex_lock(&mu);
-        if (waiting > 0 && !fired) {
-            fired = true;
-            mr_interrupter_fire(interrupter);
+        if (!atomic_exchange(&fired, true)) {
+            if (atomic_load(&waiting))
+                mr_interrupter_fire(interrupter);
+            else
+                atomic_store(&fired, false);
         }
         pthread_mutex_unlock(&mu);
     }
@@ -57,8 +64,8 @@ static void forget(void)
     pthread_mutex_init(&mu, NULL);
     for (int i = 0; watching && i < 2; i++)
         close(pipe_ends[i]);
-    watching = fired = false;
-    waiting = 0;
+    watching = waiting = fired = false;
+    depth = 0;
 }
 
 /* watch_signals(): called in the main thread; the descriptor for signal.set_wakeup_fd, or -1. */
@@ -80,22 +87,19 @@ static bool is_main(void) { return watching && PyThread_get_thread_ident() == ma
 
 void py_waits(void)
 {
-    if (!is_main())
-        return;
-    pthread_mutex_lock(&mu);
-    waiting++;
-    pthread_mutex_unlock(&mu);
+    if (is_main() && depth++ == 0)
+        atomic_store_explicit(&waiting, true, memory_order_release);
 }
 
 void py_waited(void)
 {
-    if (!is_main())
+    if (!is_main() || depth == 0 || --depth > 0)
         return;
-    pthread_mutex_lock(&mu);
-    waiting--;
-    bool reset = fired && waiting == 0;
-    if (reset)
-        fired = false;
+    atomic_store(&waiting, false);
+    if (!atomic_load(&fired))
+        return;
+    pthread_mutex_lock(&mu); /* now the watching thread has fired, or has seen that it is too late */
+    bool reset = atomic_exchange(&fired, false);
     pthread_mutex_unlock(&mu);
     if (reset)
         mr_interrupter_reset(interrupter);

@@ -534,6 +534,84 @@ class CallableTest(unittest.TestCase):
             x = tf.placeholder(tf.float32, [])
             self.assertEqual(session.make_callable([x, x * 2.0], [x])(3.0), [3, 6])
 
+    def test_form_of_results(self):
+        with tf.Graph().as_default(), tf.Session() as session:
+            x = tf.placeholder(tf.float32, [None, 2])
+            y, s = x + 1.0, tf.reduce_sum(x)
+            value = np.arange(4, dtype=np.float32).reshape(2, 2)
+            np.testing.assert_array_equal(session.make_callable(y, [x])(value), value + 1)
+            np.testing.assert_array_equal(session.make_callable(y, [x])(value.T), value.T + 1)  # not contiguous
+            np.testing.assert_array_equal(session.make_callable(y, [x])([[1, 2]]), [[2, 3]])
+            np.testing.assert_array_equal(session.make_callable(y, [x])(value[:0]), value[:0])
+            self.assertIsInstance(session.make_callable(s, [x])(value), np.float32)
+            self.assertIsNone(session.make_callable(y.op, [x])(value))
+            self.assertEqual(session.make_callable({"a": s, "b": (y.op, s)}, [x])(value), {"a": 6, "b": (None, 6)})
+            self.assertEqual(session.make_callable(s.name, [x.name])(value), 6)
+            many = [tf.placeholder(tf.float32, []) for _ in range(40)]
+            self.assertEqual(session.make_callable(tf.add_n(many), many)(*range(40)), 780)
+
+    def test_errors(self):
+        with tf.Graph().as_default(), tf.Session() as session:
+            x = tf.placeholder(tf.float32, [None, 2])
+            y = tf.check_numerics(x, "checked", name="checker")
+            call = session.make_callable(y, [x])
+            for wrong in (np.zeros([2, 3]), np.zeros(2), 1.0):
+                with self.assertRaisesRegex(ValueError, "Cannot feed value of shape .* which has shape"):
+                    call(wrong)
+            with self.assertRaises(ValueError):
+                call("text")
+            with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "checked : Tensor had NaN") as e:
+                call(np.full([1, 2], np.nan, np.float32))
+            self.assertEqual(e.exception.op.name, "checker")
+            self.assertIsNone(e.exception.__cause__)
+            for values in ((), (1, 2)):
+                with self.assertRaisesRegex(TypeError, "takes 1 values"):
+                    call(*values)
+            np.testing.assert_array_equal(call([[1, 2]]), [[1, 2]])
+        with self.assertRaisesRegex(RuntimeError, "closed Session"):
+            call([[1, 2]])
+
+    def test_options(self):
+        with tf.Graph().as_default(), tf.Session() as session:
+            metadata = tf.RunMetadata()
+            call = session.make_callable(tf.constant(3) + 1, accept_options=True)
+            options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+            self.assertEqual(call(options=options, run_metadata=metadata), 4)
+            self.assertTrue(metadata.step_stats.dev_stats)
+
+    def test_shape_that_is_set_later(self):
+        with tf.Graph().as_default(), tf.Session() as session:
+            x = tf.placeholder(tf.float32)
+            call = session.make_callable(x + 1.0, [x])
+            np.testing.assert_array_equal(call([1, 2]), [2, 3])
+            x.set_shape([2])
+            np.testing.assert_array_equal(call([1, 2]), [2, 3])
+
+    def test_threads_and_callables_inside_callables(self):
+        with tf.Graph().as_default(), tf.Session() as session:
+            x = tf.placeholder(tf.float32, [])
+            inner = session.make_callable(x * 2.0, [x])
+            outer = session.make_callable(tf.py_func(lambda v: inner(v) + np.float32(1), [x], tf.float32), [x])
+            wrong = []
+
+            def work(i):
+                wrong.extend(v for v in range(50) if outer(v + i) != 2 * (v + i) + 1)
+            threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+            [t.start() for t in threads]
+            [t.join() for t in threads]
+            self.assertEqual(wrong, [])
+
+    def test_is_collected(self):
+        with tf.Graph().as_default():
+            session = tf.Session()
+            call = session.make_callable(tf.constant(1))
+            call()
+            session.loop = call  # only the collector frees both
+            gone = weakref.ref(session)
+            del session, call
+            gc.collect()
+            self.assertIsNone(gone())
+
     def test_refuses(self):
         with tf.Graph().as_default(), tf.Session() as session:
             with self.assertRaisesRegex(RuntimeError, "empty"):

@@ -67,6 +67,7 @@ def _conversion_of(x, way):
 
 _HANDLE_OPS = ("GetSessionHandle", "GetSessionHandleV2")  # their values come back as TensorHandles
 _MOST_DEAD_HANDLES = 10  # before their tensors are deleted, in one run
+_MOST_PREPARED = 32  # feeds or fetches of a _core.Callable
 
 
 class _Fetches:
@@ -382,7 +383,16 @@ class BaseSession:
                 run_metadata.ParseFromString(metadata or b"")
             return single(results)
 
-        return call
+        if given_back or max(len(feeds), len(tensors)) > _MOST_PREPARED:
+            return call
+
+        def failed(error):
+            if isinstance(error, errors.OpError):
+                raise errors.with_operation(error, self._graph) from None
+
+        is_tensor = isinstance(fetches, ops.Tensor) and fetches.op.type not in _HANDLE_OPS
+        build = None if f._build is _nothing else () if is_tensor else single
+        return _core.Callable(session, tuple(feeds), tuple(tensors), tuple(targets), call, build, failed)
 
 
 class Session(BaseSession):
