@@ -99,20 +99,16 @@ static mr_status *open_operands(pass *p, int64_t channels)
     return NULL;
 }
 
-/* Stores the mean and variance of the batch in the reserve outputs.  The variance is summed around the
- * mean in a second pass, because E[x^2] - E[x]^2 would lose all digits for a large mean. */
+/* Stores the mean and variance of the batch in the reserve outputs. */
 static mr_status *measure_batch(pass *p)
 {
     int64_t channels = p->c.channels;
-    double m = (double)(p->c.batch * p->c.pixels), *sums = p->sums->data;
-    float *mean = p->shift->data;
-    MR_TRY(mr_channels_sum(p->r, &p->c, input_data(p, X), sums));
-    for (int64_t i = 0; i < channels; i++)
-        mean[i] = output_data(p, RESERVE_MEAN)[i] = (float)(sums[i] / m);
-    mr_channels_spread(&p->c, mean);
-    MR_TRY(mr_channels_squares(p->r, &p->c, input_data(p, X), mean, sums));
-    for (int64_t i = 0; i < channels; i++)
-        output_data(p, RESERVE_VARIANCE)[i] = (float)(sums[i] / m);
+    double *means = p->sums->data, *variances = means + channels;
+    MR_TRY(mr_channels_moments(p->r, &p->c, input_data(p, X), means, variances));
+    for (int64_t i = 0; i < channels; i++) {
+        output_data(p, RESERVE_MEAN)[i] = (float)means[i];
+        output_data(p, RESERVE_VARIANCE)[i] = (float)variances[i];
+    }
     return NULL;
 }
 

@@ -205,23 +205,73 @@ MR_TEST(batch_norm_second_derivatives_agree_with_differences_channels_first)
 
 /* ---- sums ---- */
 
+/* Element i of x belongs to this channel. */
+static int64_t channel_of(const mr_tensor *x, bool last, int64_t i)
+{
+    return last ? i % x->dims[3] : i / (x->dims[2] * x->dims[3]) % x->dims[1];
+}
+
+/* Checks mean and variance of every channel against sums in double. */
+static void check_moments(const mr_tensor *x, const char *layout)
+{
+    bool last = strcmp(layout, "NHWC") == 0;
+    int64_t channels = x->dims[last ? 3 : 1];
+    double mean[700] = {0}, variance[700] = {0}, m = (double)(x->n / channels);
+    mr_kernel_fixture b;
+    mr_tensor *out[N_OUT];
+    open_forward(&b, 2, layout);
+    forward(&b, x, channels, out);
+    for (int64_t i = 0; i < x->n; i++)
+        mean[channel_of(x, last, i)] += mr_kernel_fixture_at(x, i) / m;
+    for (int64_t i = 0; i < x->n; i++) {
+        double d = mr_kernel_fixture_at(x, i) - mean[channel_of(x, last, i)];
+        variance[channel_of(x, last, i)] += d * d / m;
+    }
+    for (int64_t c = 0; c < channels; c++) {
+        MR_CHECK_NEAR(mr_kernel_fixture_at(out[3], c), mean[c], 1e-4);
+        MR_CHECK_NEAR(mr_kernel_fixture_at(out[4], c), variance[c], 1e-6);
+    }
+    drop(out, N_OUT);
+    mr_kernel_fixture_deinit(&b);
+}
+
 /* With a mean far from zero, a variance computed as E[x^2] - E[x]^2 would lose its digits. */
 MR_TEST(batch_norm_variance_survives_a_large_mean)
 {
-    const int64_t dims[4] = {16, 32, 32, 5};
-    mr_kernel_fixture b;
-    mr_tensor *x = random_image(dims, 1000), *out[N_OUT];
-    open_forward(&b, 2, "NHWC");
-    forward(&b, x, 5, out);
-    for (int64_t c = 0; c < 5; c++) {
-        double mean = 0, squares = 0, m = (double)x->n / 5;
-        for (int64_t i = c; i < x->n; i += 5)
-            mean += mr_kernel_fixture_at(x, i) / m;
-        for (int64_t i = c; i < x->n; i += 5)
-            squares += (mr_kernel_fixture_at(x, i) - mean) * (mr_kernel_fixture_at(x, i) - mean) / m;
-        MR_CHECK_NEAR(mr_kernel_fixture_at(out[3], c), mean, 1e-4);
-        MR_CHECK_NEAR(mr_kernel_fixture_at(out[4], c), squares, 1e-6);
+    const int64_t dims[][4] = {{16, 32, 32, 5}, {3, 5, 7, 700}, {2, 40, 33, 16}, {1, 1, 1, 513}};
+    for (int i = 0; i < MR_COUNT(dims); i++) {
+        mr_tensor *x = random_image(dims[i], 1000);
+        check_moments(x, "NHWC");
+        check_moments(x, "NCHW");
+        mr_tensor_unref(x);
     }
+}
+
+/* All elements of a channel are equal, so that sums around a rounded mean must not become negative. */
+MR_TEST(batch_norm_of_equal_elements_has_no_variance)
+{
+    const int64_t dims[4] = {4, 20, 20, 20};
+    mr_tensor *x = random_image(dims, 0);
+    for (int64_t i = 0; i < x->n; i++)
+        MR_DATA(float, x)[i] = 0.1f;
+    check_moments(x, "NHWC");
+    check_moments(x, "NCHW");
+    mr_tensor_unref(x);
+}
+
+/* An infinite element makes the mean of its channel infinite and the variance NaN; other channels do not change. */
+MR_TEST(batch_norm_keeps_infinities_to_their_channel)
+{
+    const int64_t dims[4] = {2, 30, 30, 3};
+    mr_kernel_fixture b;
+    mr_tensor *x = random_image(dims, 0), *out[N_OUT];
+    MR_DATA(float, x)[3 * 1000 + 1] = INFINITY;
+    MR_DATA(float, x)[3 * 500 + 2] = NAN;
+    open_forward(&b, 1, "NHWC");
+    forward(&b, x, 3, out);
+    MR_CHECK(isfinite(mr_kernel_fixture_at(out[3], 0)) && mr_kernel_fixture_at(out[4], 0) > 0);
+    MR_CHECK(mr_kernel_fixture_at(out[3], 1) == INFINITY && isnan(mr_kernel_fixture_at(out[4], 1)));
+    MR_CHECK(isnan(mr_kernel_fixture_at(out[3], 2)) && isnan(mr_kernel_fixture_at(out[4], 2)));
     mr_tensor_unref(x);
     drop(out, N_OUT);
     mr_kernel_fixture_deinit(&b);

@@ -24,11 +24,9 @@ mr_status *mr_channels_numbers(mr_run *r, const mr_channels *c, mr_tensor **out)
 /* Repeats the first `channels` entries of numbers to fill the period. */
 void mr_channels_spread(const mr_channels *c, float *numbers);
 
-/* For each channel: the sum of x, with a shift the sum of (x - shift)^2, with g the sums of g and
- * g (x - shift).  sums has room for 2 * channels doubles. */
-mr_status *mr_channels_sum(mr_run *r, const mr_channels *c, const float *x, double *sums);
-mr_status *mr_channels_squares(mr_run *r, const mr_channels *c, const float *x, const float *shift,
-                               double *sums);
+/* For each channel: the mean of x, and the mean of (x - mean)^2. */
+mr_status *mr_channels_moments(mr_run *r, const mr_channels *c, const float *x, double *means, double *variances);
+/* For each channel: the sums of g, then the sums of g (x - shift). sums has room for 2 * channels doubles. */
 mr_status *mr_channels_products(mr_run *r, const mr_channels *c, const float *g, const float *x,
                                 const float *shift, double *sums);
 
