@@ -70,6 +70,16 @@ MR_INLINE void taps_take4(taps *t, const window *w, const mr_conv *c, int64_t *p
 /* Whether a tap gets the gradient: it is the maximum.  If that is NaN, it is the first tap. */
 #define IS_TOP(x, top) ((x) == (top) || (top) != (top))
 
+/* True for windows of 2 x 2 pixels that do not overlap and are inside the image. */
+static inline bool are_squares(const mr_conv *c)
+{
+    bool in = c->in[0] == 1 && c->out[0] == 1 && c->window[0] == 1 && c->before[0] == 0;
+    for (int i = 1; i < MR_SPACE; i++)
+        in &= c->window[i] == 2 && c->stride[i] == 2 && c->dilation[i] == 1 && c->before[i] == 0 &&
+              c->out[i] <= c->in[i] / 2;
+    return in;
+}
+
 #define MR_TYPED_FILE "ops/nn/max_pool_loops.c"
 #include "ops/nn/each_number.h"
 
@@ -195,6 +205,41 @@ MR_INLINE int64_t FN(zero_rows)(const mr_conv *c, T *image, int64_t from, int64_
     return MR_MAX(from, to);
 }
 
+/* The gradient of a window of 2 x 2 pixels that belong to no other window. row: elements of a row of the image. */
+MR_INLINE void FN(give_square)(const T *image, const T *g, int64_t pixel, int64_t row, int64_t n, T *result)
+{
+    const T *a = image, *b = a + pixel, *c = a + row, *d = b + row;
+    T *ga = result, *gb = ga + pixel, *gc = ga + row, *gd = gb + row;
+    MR_IVDEP
+    for (int64_t k = 0; k < n; k++) {
+        T m = LARGER(a[k], b[k]), zero = 0, left = PLUS(zero, g[k]); /* -0 becomes 0, as in a sum */
+        m = LARGER(m, c[k]);
+        m = LARGER(m, d[k]);
+        ga[k] = IS_TOP(a[k], m) ? left : zero;
+        left = IS_TOP(a[k], m) ? zero : left;
+        gb[k] = IS_TOP(b[k], m) ? left : zero;
+        left = IS_TOP(b[k], m) ? zero : left;
+        gc[k] = IS_TOP(c[k], m) ? left : zero;
+        left = IS_TOP(c[k], m) ? zero : left;
+        gd[k] = IS_TOP(d[k], m) ? left : zero;
+    }
+}
+
+/* The gradient where are_squares() holds: every element is written once, instead of zeroed and added to. */
+MR_INLINE void FN(squares_grad)(const mr_conv *c, const T *image, const T *g, int64_t channels, T *result)
+{
+    int64_t pixel = c->in_channels, row = c->in[2] * pixel;
+    for (int64_t y = 0; y < c->out[1]; y++, image += 2 * row, result += 2 * row) {
+        for (int64_t x = 0; x < c->out[2]; x++, g += pixel)
+            FN(give_square)(image + 2 * x * pixel, g, pixel, row, channels, result + 2 * x * pixel);
+        for (int64_t x = 2 * c->out[2]; x < c->in[2]; x++) {
+            memset(result + x * pixel, 0, (size_t)channels * sizeof(T));
+            memset(result + row + x * pixel, 0, (size_t)channels * sizeof(T));
+        }
+    }
+    FN(zero_rows)(c, result, 0, c->in[1] - 2 * c->out[1], channels);
+}
+
 CLONES static void FN(grad)(const mr_pool_job *j, int64_t batch, int64_t channel, int64_t channels)
 {
     const mr_conv *c = j->c;
@@ -202,6 +247,10 @@ CLONES static void FN(grad)(const mr_pool_job *j, int64_t batch, int64_t channel
     const T *g = (const T *)j->out_image + batch * mr_conv_out_size(c) + channel;
     T *result = (T *)j->result + batch * mr_conv_in_size(c) + channel;
     int64_t zeroed = 0;
+    if (are_squares(c)) {
+        FN(squares_grad)(c, image, g, channels, result);
+        return;
+    }
     for (int64_t oz = 0; oz < c->out[0]; oz++)
         for (int64_t oy = 0; oy < c->out[1]; oy++) {
             zeroed = FN(zero_rows)(c, result, zeroed, mr_pool_reach(c, oz, oy), channels);
