@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "ops/dnnl_conv.h"
 #include "ops/nn/conv_accel.h"
+#include "ops/nn/conv_backward_taps.h"
 #include "ops/nn/conv_direct.h"
 #include "ops/nn/conv_float.h"
 #include "ops/nn/conv_repeat.h"
@@ -153,6 +154,8 @@ static mr_status *compute_pass(mr_run *r, mr_conv_state *s, mr_conv_pass pass, c
                                const void *a, const void *b, void *out)
 {
     const mr_conv_kept kept = {&s->packed, constant_filter(r, pass)};
+    if (type == MR_FLOAT && pass == MR_CONV_FILTER && mr_conv_taps_serves(c))
+        return mr_conv_taps(r, c, a, b, out);
     if (type == MR_FLOAT && mr_conv_direct_serves(pass, c))
         return mr_conv_direct(r, pass, c, a, b, out, kept.filter ? &kept : NULL, NULL);
     if (type == MR_FLOAT && pass == MR_CONV_FORWARD && mr_depthwise_direct_serves(c)) {
