@@ -224,6 +224,27 @@ MR_TEST(fuse_conv_takes_a_residual)
     check_net(&n, mr_emit(&n.s, "Relu", y), "_FusedDepthwiseConv2dNative _FusedConv2D");
 }
 
+static mr_out pointwise(net *n, mr_out x, int64_t in, int64_t out)
+{
+    return bias(n, conv_with(n, x, constant(n, 4, (const int64_t[]){1, 1, in, out}, -0.5f), "SAME"), out);
+}
+
+/* Nobody else reads the addend, so its memory may become the output: also if the sums are stored more than once, and
+ * for channels that do not fill a vector. */
+MR_TEST(fuse_conv_may_store_over_a_residual)
+{
+    static const int64_t sizes[][2] = {{12, 32}, {12, 37}, {300, 32}, {600, 45}};
+    for (int i = 0; i < MR_COUNT(sizes); i++) {
+        net n;
+        begin(&n, 4);
+        int64_t in = sizes[i][0], out = sizes[i][1];
+        mr_out addend = pointwise(&n, n.x, 4, out);
+        mr_out sums = pointwise(&n, pointwise(&n, n.x, 4, in), in, out);
+        check_net(&n, mr_emit(&n.s, "Relu", mr_emit(&n.s, "Add", addend, sums)),
+                  "_FusedConv2D _FusedConv2D _FusedConv2D");
+    }
+}
+
 MR_TEST(fuse_conv_takes_a_zero_pad)
 {
     net n;

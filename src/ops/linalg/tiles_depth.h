@@ -31,6 +31,26 @@ TARGET MR_INLINE void FN(depth_store)(const mr_depth_row *r, FN(vec) *sums, int 
     }
 }
 
+/* The channels from c on of one pixel, which fill less than a vector; the columns [from, end) of its window are inside
+ * the image. The output may share the memory of the end's `add`. */
+TARGET MR_INLINE void FN(depth_tail)(const mr_depth_row *r, int64_t c, int64_t x, int64_t from, int64_t end)
+{
+    float sums[LANES];
+    const float *in = r->in + x * r->step + c, *w = r->filter + c;
+    float *out = r->out + x * r->channels + c;
+    const int64_t n = r->channels - c;
+    for (int64_t i = 0; i < n; i++) {
+        float sum = 0;
+        for (int64_t ky = 0; ky < r->rows; ky++)
+            for (int64_t kx = from; kx < end; kx++)
+                sum += in[ky * r->jump + kx * r->tap + i] * w[(ky * r->cols + kx) * r->channels + i];
+        sums[i] = sum;
+    }
+    if (r->end)
+        FN(finish_row)(r->end, sums, out, c, n);
+    memcpy(out, sums, (size_t)n * sizeof(float));
+}
+
 /* One pixel, of whose window the columns [from, end) are inside the image. */
 TARGET static void FN(depth_edge)(const mr_depth_row *r, int64_t x, int64_t from, int64_t end)
 {
@@ -43,16 +63,7 @@ TARGET static void FN(depth_edge)(const mr_depth_row *r, int64_t x, int64_t from
                 sum += LOAD(in + ky * r->jump + kx * r->tap + c) * LOAD(r->filter + (ky * r->cols + kx) * r->channels + c);
         FN(depth_store)(r, &sum, 1, x, c);
     }
-    float *out = r->out + x * r->channels;
-    for (int64_t i = c; i < r->channels; i++) {
-        float sum = 0;
-        for (int64_t ky = 0; ky < r->rows; ky++)
-            for (int64_t kx = from; kx < end; kx++)
-                sum += in[ky * r->jump + kx * r->tap + i] * r->filter[(ky * r->cols + kx) * r->channels + i];
-        out[i] = sum;
-    }
-    if (r->end && c < r->channels)
-        FN(finish_row)(r->end, out + c, out + c, c, r->channels - c);
+    FN(depth_tail)(r, c, x, from, end);
 }
 
 /* Pixels [x, end) at channel c, for any window that is inside the image. */
@@ -120,19 +131,8 @@ TARGET static void FN(depth_row)(const mr_depth_row *r)
         else
             FN(depth_any)(r, c, r->first, r->last);
     }
-    for (int64_t x = r->first; x < r->last && c < r->channels; x++) {
-        const float *in = r->in + x * r->step;
-        float *out = r->out + x * r->channels;
-        for (int64_t i = c; i < r->channels; i++) {
-            float sum = 0;
-            for (int64_t ky = 0; ky < r->rows; ky++)
-                for (int64_t kx = 0; kx < r->cols; kx++)
-                    sum += in[ky * r->jump + kx * r->tap + i] * r->filter[(ky * r->cols + kx) * r->channels + i];
-            out[i] = sum;
-        }
-        if (r->end)
-            FN(finish_row)(r->end, out + c, out + c, c, r->channels - c);
-    }
+    for (int64_t x = r->first; x < r->last && c < r->channels; x++)
+        FN(depth_tail)(r, c, x, 0, r->cols);
 }
 
 #undef DEPTH_PIXELS

@@ -253,6 +253,13 @@ void mr_conv_finish(mr_run *r, const mr_conv_end *end, float *y, int64_t rows, i
     mr_run_for(r, rows, FINISH_NS * (double)cols, finish_part, &(finish_job){&own, y, cols});
 }
 
+bool mr_conv_end_in_place(const mr_conv *c)
+{
+    if (c->batch * mr_conv_in_size(c) == 0)
+        return false; /* the output is zeroed first */
+    return mr_conv_direct_serves(MR_CONV_FORWARD, c) ? mr_conv_direct_stores_once(c) : mr_depthwise_direct_serves(c);
+}
+
 mr_status *mr_conv_run_end(mr_run *r, mr_conv_state *s, const mr_conv *c, const mr_conv_end *end)
 {
     const mr_tensor *a = mr_in(r, 0), *b = mr_in(r, 1);

@@ -53,6 +53,8 @@ mr_status *mr_conv_run(mr_run *r, mr_conv_pass pass, const mr_conv *c, int a, in
 /* Computes output 0, which the caller has created and which is not empty, from inputs 0 and 1: floats with channels
  * last.  s: the state, which need not be that of the run. */
 mr_status *mr_conv_run_end(mr_run *r, mr_conv_state *s, const mr_conv *c, const mr_conv_end *end);
+/* Whether output 0 may share the memory of end->tile.add. */
+bool mr_conv_end_in_place(const mr_conv *c);
 /* Applies `end` to sums that are complete. */
 void mr_conv_finish(mr_run *r, const mr_conv_end *end, float *y, int64_t rows, int64_t cols);
 

@@ -44,7 +44,7 @@ typedef struct job {
     const mr_tiles *tiles;
     mr_allocator *alloc;
     plain p;
-    const float *in, *filter; /* filter: packed into panels of all its rows */
+    const float *in, *in_end, *filter; /* filter: packed into panels of all its rows */
     float *out;
     const mr_conv_end *end; /* NULL: nothing */
     int64_t piece, pieces;  /* rows of the filter that are summed at a time, within a row of the window; their number */
@@ -239,6 +239,15 @@ static const float *take_upcoming(upcoming *u, int64_t floats)
     return at;
 }
 
+/* The pixels that the tile after next reads, if the image is read once and pixel by pixel: the first panel reads it from
+ * memory, the others from the cache. */
+static const float *pixels_ahead(const job *j, const mr_tile *t)
+{
+    const plain *p = &j->p;
+    bool in_order = p->as_it_is && p->win_h == 1 && p->win_w == 1 && p->step_x == 1;
+    return in_order && j->in_end - t->a >= 3 * t->rows * t->step ? t->a + 2 * t->rows * t->step : NULL;
+}
+
 /* Computes row y of the out image, for one panel and one piece of the filter. */
 static void make_row(const job *j, const segment *g, int64_t y, const piece *f, int64_t panel, upcoming *u)
 {
@@ -272,6 +281,8 @@ static void make_row(const job *j, const segment *g, int64_t y, const piece *f, 
         t.a = a + x * t.step;
         t.c = out + x * p->out_c;
         t.ahead = take_upcoming(u, t.runs * t.kc * cols);
+        if (!t.ahead && panel == 0)
+            t.ahead = pixels_ahead(j, &t);
         mr_tile_run(j->tiles, h, false, &t, MR_MIN(cols, p->out_c - panel * cols));
     }
 }
@@ -325,6 +336,13 @@ static void choose_pieces(job *j)
     j->pieces = (run + j->piece - 1) / j->piece;
     int64_t at_once = j->pieces > 1 ? 1 : MR_MAX(1, fit / run), n = (p->win_h + at_once - 1) / at_once;
     j->group_rows = (p->win_h + n - 1) / n;
+}
+
+bool mr_conv_direct_stores_once(const mr_conv *c)
+{
+    job j = {.tiles = mr_tiles_here(), .p = forward_of(c)};
+    choose_pieces(&j);
+    return j.pieces == 1 && j.group_rows == j.p.win_h;
 }
 
 /* The most rows of an out image in one segment, and the floats that their copied input rows take. */
@@ -411,6 +429,7 @@ static mr_status *over_images(mr_run *r, job *j, const float *filter, filter_for
     mr_tensor *packed;
     MR_TRY(pack_filter(r, j, filter, form, kept, &packed));
     j->filter = packed->data;
+    j->in_end = j->in + p->batch * p->in_h * p->in_w * p->in_c;
     j->p = without_rows(j->p);
     choose_pieces(j);
     double work = (double)p->out_w * (double)packed->n;

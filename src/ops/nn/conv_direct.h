@@ -8,6 +8,9 @@
 
 /* Whether this code supports the pass and is faster than the alternatives. */
 bool mr_conv_direct_serves(mr_conv_pass pass, const mr_conv *c);
+/* Whether a forward pass stores each pixel of the out image once, as the end makes it, and never reads it before: then
+ * the out image may share the memory of the end's `add`. */
+bool mr_conv_direct_stores_once(const mr_conv *c);
 /* Where the packed form of a constant filter is kept. */
 typedef struct mr_conv_kept {
     mr_packed *packed;

@@ -143,6 +143,9 @@ void mr_fused_deinit(void *state)
 
 /* ---- what follows the sums ---- */
 
+/* The input that is an addend, if the op has one. */
+static int addend_input(const mr_fused_ops *f) { return f->norm ? 6 : 3; }
+
 /* True if the arguments of the node are vectors of that many channels and, for an addend, of the output's shape. */
 static bool arguments_fit(const mr_run *r, const mr_fused_ops *f, int64_t channels, int rank, const int64_t *dims)
 {
@@ -159,7 +162,7 @@ static mr_status *begin_end(mr_run *r, const mr_fused_ops *f, mr_conv_end *end, 
 {
     *end = f->end;
     if (f->add)
-        end->tile.add = MR_DATA(float, mr_in(r, f->norm ? 6 : 3));
+        end->tile.add = MR_DATA(float, mr_in(r, addend_input(f)));
     if (!f->norm) {
         end->tile.shift = MR_DATA(float, mr_in(r, 2));
         return NULL;
@@ -190,7 +193,10 @@ static mr_status *run_conv(mr_run *r, bool depthwise)
     mr_conv_out_dims(&s->conv.window, &c, dims);
     if (!arguments_fit(r, &s->how, c.out_channels, 4, dims))
         return mr_inside_run(r);
-    MR_TRY(mr_run_output(r, 0, 4, dims, &y));
+    if (s->how.add && mr_conv_end_in_place(&c))
+        MR_TRY(mr_run_forward(r, addend_input(&s->how), 0, 4, dims, &y));
+    else
+        MR_TRY(mr_run_output(r, 0, 4, dims, &y));
     if (y->n == 0)
         return NULL;
     MR_TRY(begin_end(r, &s->how, &end, &factors));
