@@ -67,6 +67,7 @@ typedef struct mr_depth_row {
     int64_t step, jump, tap;
     int64_t rows, cols, channels;
     int64_t first, last; /* windows of pixels [first, last) are inside the image */
+    const float *ahead; /* as many pixels as the next row needs in addition, which may be prefetched; or NULL */
     float *out;
     const mr_tile_end *end; /* or NULL */
 } mr_depth_row;

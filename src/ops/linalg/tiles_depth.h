@@ -92,15 +92,23 @@ TARGET MR_INLINE void FN(depth_any)(const mr_depth_row *r, int64_t c, int64_t x,
     }
 }
 
-/* The same for 3 x 3 windows that move by `stride` pixels: each pixel is loaded once for all windows that it is in. */
-TARGET MR_INLINE void FN(depth_3x3)(const mr_depth_row *r, int64_t c, int64_t x, int64_t end, const int stride)
+/* The same for 3 x 3 windows that move by `stride` pixels: each pixel is loaded once for all windows that it is in.
+ * fetches: each vector of channels brings its share of the pixels that r->ahead points to into the cache. */
+TARGET MR_INLINE void FN(depth_3x3)(const mr_depth_row *r, int64_t c, int64_t x, int64_t end, const int stride,
+                                    const bool fetches)
 {
     FN(vec) w[9];
 #pragma GCC unroll 9
     for (int i = 0; i < 9; i++)
         w[i] = LOAD(r->filter + i * r->channels + c);
     const int pixels = stride == 1 ? DEPTH_PIXELS : 2, wide = (pixels - 1) * stride + 3;
+    const float *ahead = fetches ? r->ahead + c * r->last * stride * stride : NULL;
     for (; x + pixels <= end; x += pixels) {
+        if (fetches) {
+#pragma GCC unroll 8
+            for (int i = 0; i < pixels * stride * stride; i++)
+                __builtin_prefetch(ahead + (x * stride * stride + i) * LANES);
+        }
         FN(vec) sums[DEPTH_PIXELS] = {{0}}, seen[DEPTH_PIXELS + 2];
         const float *in = r->in + x * r->step + c;
 #pragma GCC unroll 3
@@ -124,10 +132,14 @@ TARGET static void FN(depth_row)(const mr_depth_row *r)
     bool small = r->rows == 3 && r->cols == 3;
     int64_t c = 0;
     for (; c + LANES <= r->channels; c += LANES) {
-        if (small && r->step == r->tap)
-            FN(depth_3x3)(r, c, r->first, r->last, 1);
+        if (small && r->step == r->tap && r->ahead)
+            FN(depth_3x3)(r, c, r->first, r->last, 1, true);
+        else if (small && r->step == r->tap)
+            FN(depth_3x3)(r, c, r->first, r->last, 1, false);
+        else if (small && r->step == 2 * r->tap && r->ahead)
+            FN(depth_3x3)(r, c, r->first, r->last, 2, true);
         else if (small && r->step == 2 * r->tap)
-            FN(depth_3x3)(r, c, r->first, r->last, 2);
+            FN(depth_3x3)(r, c, r->first, r->last, 2, false);
         else
             FN(depth_any)(r, c, r->first, r->last);
     }

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 
+enum { LARGE = 1 << 20 }; /* floats: images that no second-level cache holds */
 #define WORK_NS 0.05 /* per multiplication */
 
 typedef struct job {
@@ -37,6 +38,16 @@ static void taps_inside(int64_t begin, int64_t n, int64_t taps, int64_t dilation
     *end = MR_MAX(*from, *end);
 }
 
+/* The rows of the image below the window that begins at row `top`, for the next row of the out image: after the last one
+ * come those of the next image. NULL: the images may be in the cache already, or end before. */
+static const float *rows_ahead(const job *j, const float *image, int64_t top)
+{
+    const mr_conv *c = j->c;
+    int64_t row = c->in[2] * c->in_channels, all = c->batch * mr_conv_in_size(c);
+    int64_t at = image - j->in + (top + (c->window[1] - 1) * c->dilation[1] + 1) * row;
+    return all >= LARGE && at + c->stride[1] * row <= all ? j->in + at : NULL;
+}
+
 static void make_row(const job *j, const float *image, int64_t y, float *out)
 {
     const mr_conv *c = j->c;
@@ -52,6 +63,7 @@ static void make_row(const job *j, const float *image, int64_t y, float *out)
                       .end = j->ends ? &j->end.tile : NULL};
     r.filter = j->filter + from * r.cols * channels;
     r.in = image + ((top + from * c->dilation[1]) * c->in[2] - c->before[2]) * channels;
+    r.ahead = rows_ahead(j, image, top);
     int64_t extent = (c->window[2] - 1) * c->dilation[2] + 1, room = c->in[2] + c->before[2] - extent;
     r.first = MR_MIN(c->out[2], (c->before[2] + c->stride[2] - 1) / c->stride[2]);
     r.last = room < 0 ? r.first : MR_MAX(r.first, MR_MIN(c->out[2], room / c->stride[2] + 1));
