@@ -62,6 +62,13 @@ static mr_c128 dot_complex128(const mr_c128 *x, const mr_c128 *y, int64_t n)
                              cross_rows((const double *)x, (const double *)y, n));
 }
 
+/* The length of (x, y): much faster than hypot, which is called where squares could overflow or vanish. */
+static double length_of(double x, double y)
+{
+    double square = x * x + y * y;
+    return square > 1e-280 && square < 1e280 ? sqrt(square) : hypot(x, y);
+}
+
 mr_dtype mr_full_type(mr_dtype t) { return mr_dtype_is_complex(t) ? MR_COMPLEX128 : MR_DOUBLE; }
 
 mr_status *mr_matrix_room(const mr_run *r, mr_dtype full, int64_t rows, int64_t cols, void **out)
@@ -107,13 +114,13 @@ typedef void rotate_fn(void *rows, int64_t n, int64_t i, int64_t j, double c, do
 static void ql_step(double *d, double *e, int64_t l, int64_t m, int64_t n, void *rows,
                     rotate_fn *rotate)
 {
-    double g = (d[l + 1] - d[l]) / (2 * e[l]), r = hypot(g, 1);
+    double g = (d[l + 1] - d[l]) / (2 * e[l]), r = length_of(g, 1);
     double s = 1, c = 1, p = 0;
     int64_t i = m - 1;
     g = d[m] - d[l] + e[l] / (g + copysign(r, g));
     for (; i >= l; i--) {
         double f = s * e[i], b = c * e[i];
-        e[i + 1] = r = hypot(f, g);
+        e[i + 1] = r = length_of(f, g);
         if (r == 0) { /* deflated early */
             d[i + 1] -= p;
             e[m] = 0;
@@ -220,7 +227,7 @@ static T FN(reflection)(const T *x, int64_t n, int64_t step, T *v, double *becom
         v[i] = 0;
     if (rest == 0 && IM(alpha) == 0)
         return 0;
-    double size = hypot(hypot(RE(alpha), IM(alpha)), rest);
+    double size = length_of(length_of(RE(alpha), IM(alpha)), rest);
     /* avoids cancellation in alpha - beta; a single number keeps its sign as a real one does */
     double beta = rest == 0 ? copysign(size, RE(alpha)) : -copysign(size, RE(alpha));
     for (int64_t i = 1; i < n && rest > 0; i++)
@@ -464,7 +471,7 @@ static bool FN(jacobi_pair)(int64_t n, T *w, T *v, double *squares, double noise
     if (a <= noise || b <= noise)
         return false;
     T dot = FN(dot)(w + p * n, w + q * n, n);
-    double size = hypot(RE(dot), IM(dot));
+    double size = length_of(RE(dot), IM(dot));
     /* a sum of n products is not more accurate than this */
     double least = DBL_EPSILON * sqrt((double)MR_MAX(n, 16));
     if (!(size > least * sqrt(a) * sqrt(b)) || size < DBL_MIN)
@@ -611,7 +618,7 @@ static void FN(settle_signs)(int64_t n, T *w, T *v)
         for (int64_t k = 0; k < n; k++)
             if (FN(square)(x[k]) > FN(square)(top))
                 top = x[k];
-        double size = hypot(RE(top), IM(top));
+        double size = length_of(RE(top), IM(top));
         if (!(size > 0) || top == size)
             continue;
         const T turn = CONJ(top) / size;
