@@ -159,7 +159,7 @@ MR_TEST(decompose_lapack_gives_the_same_eigenvalues_as_our_own)
 {
     need_lapack();
     for (int t = 0; t < 4; t++)
-        for (int64_t n = 40; n <= 120; n += 27) {
+        for (int64_t n = 40; n <= 210; n += 34) {
             mr_tensor *a = random_matrix(types[t], n, n, true), *x[3], *y[3];
             MR_CHECK_OK(try_op("SelfAdjointEigV2", true, false, a, x));
             double limit = 50 * rounding_of(types[t]) * creal(at(x[0], n - 1));
@@ -169,6 +169,27 @@ MR_TEST(decompose_lapack_gives_the_same_eigenvalues_as_our_own)
             MR_CHECK(worst_angle(x[1]) < limit);
             release(x, 2);
             release(y, 2);
+            mr_tensor_unref(a);
+        }
+}
+
+/* LAPACK reflects more than 128 columns in blocks of 32. */
+MR_TEST(decompose_lapack_takes_large_matrices)
+{
+    static const int64_t large[][2] = {{150, 150}, {200, 140}, {140, 200}};
+    need_lapack();
+    for (int t = 0; t < 4; t++)
+        for (int s = 0; s < 2 * MR_COUNT(large); s++) {
+            mr_tensor *a = random_matrix(types[t], large[s / 2][0], large[s / 2][1], false), *x[3], *q[2];
+            MR_CHECK_OK(try_op("Qr", true, s & 1, a, q));
+            MR_CHECK_OK(try_op("Svd", true, s & 1, a, x));
+            double limit = 100 * rounding_of(types[t]);
+            MR_CHECK(worst_product(q[0], NULL, q[1], false, a) < limit);
+            MR_CHECK(worst_angle(q[0]) < limit);
+            MR_CHECK(worst_product(x[1], x[0], x[2], true, a) < limit);
+            MR_CHECK(worst_angle(x[1]) < limit && worst_angle(x[2]) < limit);
+            release(x, 3);
+            release(q, 2);
             mr_tensor_unref(a);
         }
 }
