@@ -15,7 +15,7 @@ enum { LARGEST = 1 << 24, LARGEST_SQUARE = 16000 };
 /* The least size of the shorter side, and of the matrix, for which LAPACK is faster. */
 static const struct {
     int64_t side, elements;
-} least_size[] = {[MR_DECOMPOSE_QR] = {8, 2048}, [MR_DECOMPOSE_EIGH] = {40, 0}, [MR_DECOMPOSE_SVD] = {12, 0}};
+} least_size[] = {[MR_DECOMPOSE_QR] = {8, 2048}, [MR_DECOMPOSE_EIGH] = {80, 0}, [MR_DECOMPOSE_SVD] = {12, 0}};
 
 static void product(const mr_product *p, void *room)
 {
