@@ -37,6 +37,11 @@ static inline uint8_t mr_png_paeth(int left, int above, int corner)
     return (uint8_t)(to_above <= to_corner ? above : corner);
 }
 
+/* Undoes the filter of a row of n bytes, a whole number of pixels of `step` bytes (1, 2, 3, 4, 6 or 8); `above` is the
+ * row before. MR_PNG_SLACK bytes behind both may be read. False: there is no such filter. */
+enum { MR_PNG_SLACK = 8 };
+bool mr_png_unfilter(int filter, uint8_t *row, const uint8_t *above, size_t n, size_t step);
+
 static inline uint32_t mr_png_u32(const char *p)
 {
     const uint8_t *b = (const uint8_t *)p;

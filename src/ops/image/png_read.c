@@ -4,14 +4,20 @@
  * CRC or an unknown chunk is an error only if the chunk is critical, data after the image is read to the end, 16
  * bits become 8 by dropping the lower ones, color becomes gray by 0.299 R + 0.587 G + 0.114 B. Gamma is ignored.
  *
- * Rows are inflated and unfiltered one at a time; the pixels of a row become up to four samples each and are stored
- * at their position, which in an interlaced image is every eighth, fourth or second one. */
+ * Rows are inflated some at a time, because zlib is fast only while it has room for long matches, and unfiltered one
+ * by one; the pixels of a row become up to four samples each and are stored at their position, which in an interlaced
+ * image is every eighth, fourth or second one. */
 #include <zlib.h>
 
 #include "base/memory.h"
+#include "base/simd.h"
 #include "ops/image/png.h"
 
-enum { MOST_COLORS = 256, MAX_SIDE = 1000000 }; /* libpng's limit of width and height */
+enum {
+    MOST_COLORS = 256,
+    MAX_SIDE = 1000000,      /* libpng's limit of width and height */
+    INFLATED_BYTES = 1 << 16 /* at a time, or one row if that is longer */
+};
 
 typedef struct chunk {
     char type[5];
@@ -216,32 +222,6 @@ static mr_status *finish_data(reader *p)
     return NULL;
 }
 
-/* Undoes the filter of a row of n bytes; `above` is the previous row. Both have `step` zeros in front. */
-static mr_status *unfilter_row(int filter, uint8_t *row, const uint8_t *above, size_t n, size_t step)
-{
-    row += step, above += step;
-    switch (filter) {
-    case MR_PNG_NONE: return NULL;
-    case MR_PNG_SUB:
-        for (size_t i = 0; i < n; i++)
-            row[i] = (uint8_t)(row[i] + row[i - step]);
-        return NULL;
-    case MR_PNG_UP:
-        for (size_t i = 0; i < n; i++)
-            row[i] = (uint8_t)(row[i] + above[i]);
-        return NULL;
-    case MR_PNG_AVERAGE:
-        for (size_t i = 0; i < n; i++)
-            row[i] = (uint8_t)(row[i] + ((row[i - step] + above[i]) >> 1));
-        return NULL;
-    case MR_PNG_PAETH:
-        for (size_t i = 0; i < n; i++)
-            row[i] = (uint8_t)(row[i] + mr_png_paeth(row[i - step], above[i], above[i - step]));
-        return NULL;
-    default: return bad_data("an unknown filter");
-    }
-}
-
 /* ---- pixels ---- */
 
 static int samples_of(int type)
@@ -324,6 +304,45 @@ static void put_pixel(const reader *p, int64_t at, const pixel *x)
         put_sample(p, at + p->channels - 1, x->alpha);
 }
 
+/* ---- rows of 8-bit samples, which need no arithmetic ---- */
+
+MR_INLINE void copy_pixels(const uint8_t *restrict x, uint8_t *restrict y, int64_t n, int in, int out)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int k = 0; k < out; k++)
+            y[i * out + k] = k == 3 && in < 4 ? 0xff : x[i * in + (in >= 3 ? k : 0)];
+}
+
+static void copy_colors(const reader *p, const uint8_t *row, uint8_t *out, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++, out += 3)
+        memcpy(out, p->palette[row[i]], 3);
+}
+
+/* Puts a row of adjacent pixels whose samples are only moved. False: it has other pixels. */
+static bool put_plain_row(const reader *p, const uint8_t *row, int64_t at, int64_t n)
+{
+    int in = samples_of(p->type), out = p->channels;
+    if (p->depth != 8 || p->bits != 8)
+        return false;
+    uint8_t *y = (uint8_t *)p->out + at * out;
+    if (p->type == MR_PNG_PALETTE && out == 3)
+        copy_colors(p, row, y, n);
+    else if (p->type == MR_PNG_PALETTE)
+        return false;
+    else if (in == out)
+        memcpy(y, row, (size_t)(n * out));
+    else if (in == 1 && out == 3)
+        copy_pixels(row, y, n, 1, 3);
+    else if (in == 4 && out == 3)
+        copy_pixels(row, y, n, 4, 3);
+    else if (in == 3 && out == 4 && !p->has_key)
+        copy_pixels(row, y, n, 3, 4);
+    else
+        return false;
+    return true;
+}
+
 /* ---- the image ---- */
 
 typedef struct pass { /* the pixels of a pass: from x0, y0 on, every dx-th of every dy-th row */
@@ -343,25 +362,42 @@ static size_t row_bytes(const reader *p, int64_t width)
     return ((size_t)width * (size_t)(samples_of(p->type) * p->depth) + 7) / 8;
 }
 
-static mr_status *read_pass(reader *p, const pass *s, uint8_t *row, uint8_t *above)
+/* Puts a row of a pass, w pixels of which the first has position `at`. */
+static void put_row(const reader *p, const pass *s, const uint8_t *row, int64_t at, int64_t w)
+{
+    if (s->dx == 1 && put_plain_row(p, row, at, w))
+        return;
+    for (int64_t x = 0; x < w; x++) {
+        pixel v = pixel_at(p, row, x);
+        put_pixel(p, at + x * s->dx, &v);
+    }
+}
+
+typedef struct rows_room {
+    uint8_t *inflated; /* whole rows, each after a byte for its filter */
+    size_t bytes;
+    uint8_t *above; /* the last row of those inflated before */
+} rows_room;
+
+static mr_status *read_pass(reader *p, const pass *s, const rows_room *room)
 {
     int64_t w = count_in_pass(p->width, s->x0, s->dx), h = count_in_pass(p->height, s->y0, s->dy);
     size_t n = row_bytes(p, w), step = (size_t)MR_MAX(samples_of(p->type) * p->depth / 8, 1);
     if (w == 0 || h == 0)
         return NULL;
-    memset(row, 0, step + n);
-    memset(above, 0, step + n);
-    for (int64_t y = 0; y < h; y++) {
-        uint8_t filter, *was = above;
-        MR_TRY(inflate_bytes(p, &filter, 1));
-        MR_TRY(inflate_bytes(p, row + step, n));
-        MR_TRY(unfilter_row(filter, row, above, n, step));
-        int64_t at = (s->y0 + y * s->dy) * p->width + s->x0;
-        for (int64_t x = 0; x < w; x++) {
-            pixel v = pixel_at(p, row + step, x);
-            put_pixel(p, at + x * s->dx, &v);
+    int64_t most = (int64_t)(room->bytes / (n + 1));
+    memset(room->above, 0, n);
+    for (int64_t y = 0; y < h; y += most) {
+        int64_t end = MR_MIN(h, y + most);
+        const uint8_t *above = room->above;
+        uint8_t *row = room->inflated;
+        MR_TRY(inflate_bytes(p, row, (size_t)(end - y) * (n + 1)));
+        for (int64_t i = y; i < end; i++, above = row + 1, row += n + 1) {
+            if (!mr_png_unfilter(row[0], row + 1, above, n, step))
+                return bad_data("an unknown filter");
+            put_row(p, s, row + 1, (s->y0 + i * s->dy) * p->width + s->x0, w);
         }
-        above = row, row = was;
+        memcpy(room->above, above, n);
     }
     return NULL;
 }
@@ -370,14 +406,16 @@ static mr_status *read_image(reader *p)
 {
     const pass *passes = p->interlaced ? adam7 : whole;
     int n = p->interlaced ? MR_COUNT(adam7) : 1;
-    size_t room = row_bytes(p, p->width) + 8;
-    uint8_t *rows = mr_try_calloc(2, room);
-    if (!rows)
+    size_t row = row_bytes(p, p->width) + 1;
+    size_t bytes = MR_MIN(row * (size_t)p->height, MR_MAX(row, (size_t)INFLATED_BYTES));
+    uint8_t *all = mr_try_calloc(1, bytes + row + 2 * MR_PNG_SLACK);
+    if (!all)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a row of %lld pixels", (long long)p->width);
+    rows_room room = {all, bytes, all + bytes + MR_PNG_SLACK};
     mr_status *st = NULL;
     for (int i = 0; i < n && !st; i++)
-        st = read_pass(p, &passes[i], rows, rows + room);
-    mr_free(rows);
+        st = read_pass(p, &passes[i], &room);
+    mr_free(all);
     return st;
 }
 
