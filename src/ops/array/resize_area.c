@@ -109,8 +109,9 @@ MR_CLONES static void scale_sums(const float *restrict sums, float by, float *re
 /* Computes a block of a row as add_pixels does. */
 static void make_block(const job *j, const mr_taps_block *b, const float *image, const span *rows, float *out)
 {
-    float sums[MR_TAPS_OUT] = {0}, taken[MR_TAPS_OUT];
+    _Alignas(64) float sums[MR_TAPS_OUT], taken[MR_TAPS_OUT];
     int64_t width = j->z.out_w * j->z.channels;
+    memset(sums, 0, (size_t)b->n * sizeof(float));
     for (int64_t y = rows->first; y < rows->end; y++) {
         float part_y = covered_part(rows, y);
         const float *row = image + MR_MIN(y, j->z.in_h - 1) * j->z.in_w * j->z.channels + b->from;

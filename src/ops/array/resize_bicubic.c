@@ -142,7 +142,7 @@ MR_CLONES static void add_taps(float (*in)[MR_TAPS_OUT], const float *const w[4]
 /* Computes a block of a row as make_row does. */
 static void make_block(const job *j, const mr_taps_block *b, const float *const in[4], const place *y, float *out)
 {
-    float columns[MR_TAPS_IN], taken[4][MR_TAPS_OUT];
+    _Alignas(64) float columns[MR_TAPS_IN], taken[4][MR_TAPS_OUT];
     const float *from[4], *weights[4];
     for (int k = 0; k < 4; k++) {
         from[k] = in[k] + b->from;

@@ -132,13 +132,13 @@ MR_CLONES static void lerp_down(const float *restrict top, const float *restrict
 }
 
 typedef struct line { /* a block of a source row, interpolated along the row */
-    int64_t row;      /* counted over all images, -1: none */
-    float at[MR_TAPS_OUT];
+    _Alignas(64) float at[MR_TAPS_OUT];
+    int64_t row; /* counted over all images, -1: none */
 } line;
 
 static void make_line(const job *j, const mr_taps_block *b, int64_t row, line *to)
 {
-    float low[MR_TAPS_OUT], high[MR_TAPS_OUT], floats[MR_TAPS_IN];
+    _Alignas(64) float low[MR_TAPS_OUT], high[MR_TAPS_OUT], floats[MR_TAPS_IN];
     mr_dtype type = (mr_dtype)j->x->dtype;
     size_t first = (size_t)(row * j->z.in_w * j->z.channels + b->from);
     const void *x = (const char *)j->x->data + first * mr_dtype_size(type);

@@ -29,7 +29,7 @@ mr_status *mr_taps_new(const mr_run *r, mr_dtype type, int taps, const int64_t *
 int mr_taps_blocks(const mr_taps *t);
 const mr_taps_block *mr_taps_block_at(const mr_taps *t, int i);
 /* Writes tap k of a block's elements to `out`, as floats: n of them and up to 15 more. `row` is where the block's part
- * of the source row begins. */
+ * of the source row begins. It is fastest if `out` is aligned to 64 bytes. */
 void mr_taps_take(const mr_taps *t, int k, const mr_taps_block *b, const void *row, float *out);
 
 /* Selects another kind of CPU for new taps: "avx512vbmi", "avx512", "avx2" or "plain"; NULL: the best. False if this
