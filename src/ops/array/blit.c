@@ -17,6 +17,7 @@
 
 #define BLOCK_BYTES 65536
 #define TILE_OF(elem) (64 / (int64_t)(elem)) /* a cache line of elements */
+#define AHEAD 4 /* tiles between the one that is transposed and the one that is fetched into the cache */
 #define COPY_NS 0.1  /* per byte in a run */
 #define MOVE_NS 1.0  /* per separate element */
 
@@ -74,27 +75,90 @@ MR_INLINE void copy_runs(const plan *p, char *d, const char *s, int64_t n0, size
         memcpy(d + i * to, s + i * from, bytes);
 }
 
-/* Runs of a power of two are elements by now (widen_elements). Those of three elements are pixels in colors. */
+/* Runs of `half` to 2 * half bytes as two halves that may overlap. */
+MR_INLINE void short_runs(const plan *p, char *d, const char *s, int64_t n0, size_t bytes, size_t half)
+{
+    for (int64_t i = 0; i < n0; i++, d += p->d0.to, s += p->d0.from) {
+        char first[16], last[16];
+        memcpy(first, s, half);
+        memcpy(last, s + bytes - half, half);
+        memcpy(d, first, half);
+        memcpy(d + bytes - half, last, half);
+    }
+}
+
+/* Runs of 1, 2, 4, 8 and 16 bytes are elements by now (widen_elements). */
 static void plane_run(const plan *p, char *d, const char *s, int64_t n0, int64_t n1)
 {
     size_t bytes = (size_t)n1 * p->elem;
-    switch (bytes) {
-    case 3: copy_runs(p, d, s, n0, 3); return;
-    case 6: copy_runs(p, d, s, n0, 6); return;
-    case 12: copy_runs(p, d, s, n0, 12); return;
-    case 24: copy_runs(p, d, s, n0, 24); return;
-    default: copy_runs(p, d, s, n0, bytes); return;
-    }
+    if (bytes == 3)
+        copy_runs(p, d, s, n0, 3);
+    else if (bytes >= 4 && bytes < 8)
+        short_runs(p, d, s, n0, bytes, 4);
+    else if (bytes >= 8 && bytes < 16)
+        short_runs(p, d, s, n0, bytes, 8);
+    else if (bytes >= 16 && bytes <= 32)
+        short_runs(p, d, s, n0, bytes, 16);
+    else
+        copy_runs(p, d, s, n0, bytes);
 }
 
 /* One value repeated along n1, where the output's elements are adjacent. */
 #define PLANE_SPLAT(U)                                                                       \
-    static void plane_splat_##U(const plan *p, char *d, const char *s, int64_t n0, int64_t n1) \
+    MR_CLONES static void plane_splat_##U(const plan *p, char *d, const char *s, int64_t n0, int64_t n1) \
     {                                                                                        \
         for (int64_t i = 0; i < n0; i++) {                                                   \
             U v = *(const U *)(s + i * p->d0.from), *o = (U *)(d + i * p->d0.to);            \
             for (int64_t k = 0; k < n1; k++)                                                 \
                 o[k] = v;                                                                    \
+        }                                                                                    \
+    }
+
+/* Rows of the output from elements of the input that are one stride apart. Neighbours in reverse order and every
+ * second element have loops that the compiler vectorises. */
+#define PLANE_STRIDED(U)                                                                     \
+    MR_CLONES static void plane_strided_##U(const plan *p, char *d, const char *s, int64_t n0, int64_t n1) \
+    {                                                                                        \
+        const int64_t step = p->d1.from;                                                     \
+        for (int64_t i = 0; i < n0; i++) {                                                   \
+            const char *x = s + i * p->d0.from;                                              \
+            U *o = (U *)(d + i * p->d0.to);                                                  \
+            if (step == -(int64_t)sizeof(U))                                                 \
+                MR_IVDEP for (int64_t k = 0; k < n1; k++)                                    \
+                    o[k] = ((const U *)x)[-k];                                               \
+            else if (step == 2 * (int64_t)sizeof(U))                                         \
+                MR_IVDEP for (int64_t k = 0; k < n1; k++)                                    \
+                    o[k] = ((const U *)x)[2 * k];                                            \
+            else                                                                             \
+                for (int64_t k = 0; k < n1; k++)                                             \
+                    o[k] = *(const U *)(x + k * step);                                       \
+        }                                                                                    \
+    }
+
+/* The three channels of an image, from neighbours (RGBRGB..) to planes (RR..GG..BB..) and back. */
+#define PLANE_CHANNELS(U)                                                                    \
+    MR_CLONES static void plane_split3_##U(const plan *p, char *d, const char *s, int64_t n0, int64_t n1) \
+    {                                                                                        \
+        const U *x = (const U *)s;                                                           \
+        U *a = (U *)d, *b = (U *)(d + p->d0.to), *c = (U *)(d + 2 * p->d0.to);               \
+        MR_ASSERT(n0 == 3);                                                                  \
+        (void)n0;                                                                            \
+        MR_IVDEP for (int64_t k = 0; k < n1; k++) {                                          \
+            a[k] = x[3 * k];                                                                 \
+            b[k] = x[3 * k + 1];                                                             \
+            c[k] = x[3 * k + 2];                                                             \
+        }                                                                                    \
+    }                                                                                        \
+    MR_CLONES static void plane_join3_##U(const plan *p, char *d, const char *s, int64_t n0, int64_t n1) \
+    {                                                                                        \
+        const U *a = (const U *)s, *b = (const U *)(s + p->d1.from), *c = (const U *)(s + 2 * p->d1.from); \
+        U *o = (U *)d;                                                                       \
+        MR_ASSERT(n1 == 3);                                                                  \
+        (void)n1;                                                                            \
+        MR_IVDEP for (int64_t i = 0; i < n0; i++) {                                          \
+            o[3 * i] = a[i];                                                                 \
+            o[3 * i + 1] = b[i];                                                             \
+            o[3 * i + 2] = c[i];                                                             \
         }                                                                                    \
     }
 
@@ -119,6 +183,8 @@ static void plane_run(const plan *p, char *d, const char *s, int64_t n0, int64_t
     }
 
 PLANE_SPLAT(u1) PLANE_SPLAT(u2) PLANE_SPLAT(u4) PLANE_SPLAT(u8) PLANE_SPLAT(u16)
+PLANE_STRIDED(u1) PLANE_STRIDED(u2) PLANE_STRIDED(u4) PLANE_STRIDED(u8) PLANE_STRIDED(u16)
+PLANE_CHANNELS(u1) PLANE_CHANNELS(u2) PLANE_CHANNELS(u4) PLANE_CHANNELS(u8) PLANE_CHANNELS(u16)
 PLANE_TILES(u1) PLANE_TILES(u2) PLANE_TILES(u4) PLANE_TILES(u8) PLANE_TILES(u16)
 
 /* Strings and handles: one call per run, or one per element. */
@@ -229,9 +295,13 @@ static inline void square_u2(char *d, int64_t to, const char *s, int64_t from)
     {                                                                                             \
         const int64_t t = TILE_OF(sizeof(U));                                                     \
         for (int64_t i = 0; i < n0; i += t)                                                       \
-            for (int64_t k = 0; k < n1; k += t)                                                   \
-                turn_##U(p, d + i * p->d0.to + k * p->d1.to, s + i * p->d0.from + k * p->d1.from, \
-                         MR_MIN(t, n0 - i), MR_MIN(t, n1 - k));                                   \
+            for (int64_t k = 0; k < n1; k += t) {                                                 \
+                int64_t n = MR_MIN(t, n1 - k);                                                    \
+                const char *x = s + i * p->d0.from + k * p->d1.from;                              \
+                for (int64_t q = 0; i + AHEAD * t < n0 && q < n; q++)                             \
+                    __builtin_prefetch(x + q * p->d1.from + AHEAD * 64);                          \
+                turn_##U(p, d + i * p->d0.to + k * p->d1.to, x, MR_MIN(t, n0 - i), n);            \
+            }                                                                                     \
     }
 PLANE_TRANSPOSE(u2, 8)
 PLANE_TRANSPOSE(u4, 4)
@@ -364,28 +434,48 @@ static void choose_plane(plan *p)
     memmove(&p->dims[best], &p->dims[best + 1], (size_t)(--p->rank - best) * sizeof(dim));
 }
 
-static void choose_function(plan *p)
+/* How the plane is cut into blocks: long rows are faster than square blocks where each row is read and written in
+ * order; three channels stay together. */
+typedef enum cut { CUT_SQUARES, CUT_ROWS, CUT_D0_WHOLE, CUT_D1_WHOLE } cut;
+
+static cut choose_function(plan *p)
 {
     int64_t e = (int64_t)p->elem;
-    if (p->dst)
+    dim d0 = p->d0, d1 = p->d1;
+    if (p->dst) {
         p->plane = plane_objects;
-    else if (is_run(p, p->d1))
-        p->plane = turned_pixels(p) ? turned_pixels(p) : plane_run;
-    else if (p->d1.from == 0 && p->d1.to == e)
+        return d1.from == 0 ? CUT_ROWS : CUT_SQUARES;
+    }
+    plane_fn *turned = turned_pixels(p);
+    if (is_run(p, d1))
+        p->plane = turned ? turned : plane_run;
+    else if (d1.from == 0 && d1.to == e)
         p->plane = BY_SIZE(e, plane_splat);
-    else if (p->d1.to == e && p->d0.from == e && (e == 2 || e == 4 || e == 8))
-        p->plane = e == 2 ? plane_transpose_u2 : e == 4 ? plane_transpose_u4 : plane_transpose_u8;
-    else
-        p->plane = BY_SIZE(e, plane_tiles);
+    else if (d1.to == e && d1.from == 3 * e && d0.n == 3 && d0.from == e) {
+        p->plane = BY_SIZE(e, plane_split3);
+        return CUT_D0_WHOLE;
+    } else if (d1.to == e && d1.n == 3 && d0.from == e && d0.to == 3 * e) {
+        p->plane = BY_SIZE(e, plane_join3);
+        return CUT_D1_WHOLE;
+    } else if (d1.to == e && (d0.n == 1 || stride_length(d1) < stride_length(d0)))
+        p->plane = BY_SIZE(e, plane_strided);
+    else {
+        bool squares = d1.to == e && d0.from == e && (e == 2 || e == 4 || e == 8);
+        p->plane = !squares ? BY_SIZE(e, plane_tiles)
+                   : e == 2 ? plane_transpose_u2
+                   : e == 4 ? plane_transpose_u4
+                            : plane_transpose_u8;
+        return d1.from == 0 ? CUT_ROWS : CUT_SQUARES;
+    }
+    return CUT_ROWS;
 }
 
-static void choose_blocks(plan *p)
+static void choose_blocks(plan *p, cut c)
 {
-    bool rows = moves_runs(p) || p->d1.from == 0; /* long rows are faster than square blocks */
-    int64_t e = (int64_t)p->elem, most = rows ? 4 * BLOCK_BYTES / e : 256;
-    p->b1 = MR_MIN(p->d1.n, most);
-    p->b0 = MR_MAX(BLOCK_BYTES / (p->b1 * e), 1);
-    if (!rows)
+    int64_t e = (int64_t)p->elem, most = c == CUT_SQUARES ? 256 : 4 * BLOCK_BYTES / e;
+    p->b1 = c == CUT_D1_WHOLE ? p->d1.n : MR_MIN(p->d1.n, most);
+    p->b0 = c == CUT_D0_WHOLE ? p->d0.n : MR_MAX(BLOCK_BYTES / (p->b1 * e), 1);
+    if (c == CUT_SQUARES)
         p->b0 = (p->b0 + TILE_OF(e) - 1) / TILE_OF(e) * TILE_OF(e);
     p->b0 = MR_MIN(p->b0, p->d0.n);
     p->nb0 = (p->d0.n + p->b0 - 1) / p->b0;
@@ -464,8 +554,7 @@ static void run_plan(mr_run *r, plan *p, const mr_blit *b)
     if (!p->dst)
         widen_elements(p);
     choose_plane(p);
-    choose_function(p);
-    choose_blocks(p);
+    choose_blocks(p, choose_function(p));
     int64_t n = p->nb0 * p->nb1;
     for (int i = 0; i < p->rank; i++)
         n *= p->dims[i].n;

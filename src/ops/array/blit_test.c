@@ -94,37 +94,64 @@ static void plain_walk(const block *b, mr_tensor *dst, const mr_tensor *src)
     }
 }
 
-static void check_block(mr_dtype type)
+/* r NULL: on one thread. */
+static void check_block(mr_run *r, mr_dtype type, const block *b)
 {
-    block b;
     mr_blit w;
-    mr_tensor *got, *want;
-    random_block(&b);
-    mr_tensor *src = numbered(type, b.from_n);
-    MR_CHECK_OK(mr_tensor_zeros(NULL, type, 1, &b.to_n, &got));
-    MR_CHECK_OK(mr_tensor_zeros(NULL, type, 1, &b.to_n, &want));
-    plain_walk(&b, want, src);
+    mr_tensor *got, *want, *src = numbered(type, b->from_n);
+    MR_CHECK_OK(mr_tensor_zeros(NULL, type, 1, &b->to_n, &got));
+    MR_CHECK_OK(mr_tensor_zeros(NULL, type, 1, &b->to_n, &want));
+    plain_walk(b, want, src);
     mr_blit_init(&w);
-    for (int d = 0; d < b.rank; d++)
-        mr_blit_dim(&w, b.dims[d], b.from[d], b.to[d]);
-    MR_CHECK_OK(mr_blit_copy(NULL, &w, got, b.first_to, src, b.first_from));
+    for (int d = 0; d < b->rank; d++)
+        mr_blit_dim(&w, b->dims[d], b->from[d], b->to[d]);
+    MR_CHECK_OK(mr_blit_copy(r, &w, got, b->first_to, src, b->first_from));
     MR_CHECK(mr_tensor_equal(got, want));
     mr_tensor_unref(src);
     mr_tensor_unref(got);
     mr_tensor_unref(want);
 }
 
+static void check_random_block(mr_dtype type)
+{
+    block b;
+    random_block(&b);
+    check_block(NULL, type, &b);
+}
+
+static const mr_dtype sizes_1_to_16[] = {MR_UINT8, MR_INT16, MR_INT32, MR_INT64, MR_COMPLEX128};
+
 MR_TEST(blit_equals_a_plain_walk_in_every_element_size)
 {
-    static const mr_dtype types[] = {MR_UINT8, MR_INT16, MR_INT32, MR_INT64, MR_COMPLEX128};
     for (int i = 0; i < 2000; i++)
-        check_block(types[i % MR_COUNT(types)]);
+        check_random_block(sizes_1_to_16[i % MR_COUNT(sizes_1_to_16)]);
+}
+
+/* Rows of every length around the width of a vector: in reverse order, every second and every third element, one value
+ * repeated, a few values reversed as a whole, and three channels from neighbours to planes and back. */
+MR_TEST(blit_of_rows_of_every_length)
+{
+    for (int t = 0; t < MR_COUNT(sizes_1_to_16); t++)
+        for (int64_t n = 1; n < 300; n += n < 140 ? 1 : 37) {
+            const block blocks[] = {
+                {2, {3, n}, {n, -1}, {n, 1}, n - 1, 0, 3 * n, 3 * n},
+                {2, {3, n}, {2 * n, 2}, {n, 1}, 0, 0, 6 * n, 3 * n},
+                {2, {4, n}, {3 * n, 3}, {n, 1}, 0, 0, 12 * n, 4 * n},
+                {2, {4, n}, {1, 0}, {n, 1}, 0, 0, 4, 4 * n},
+                {3, {2, n, 3}, {3 * n, -3, 1}, {3 * n, 3, 1}, 3 * (n - 1), 0, 6 * n, 6 * n},
+                {3, {2, n, 7}, {7 * n, -7, 1}, {7 * n, 7, 1}, 7 * (n - 1), 0, 14 * n, 14 * n},
+                {3, {2, 3, n}, {3 * n, 1, 3}, {3 * n, n, 1}, 0, 0, 6 * n, 6 * n},
+                {3, {2, n, 3}, {3 * n, 1, n}, {3 * n, 3, 1}, 0, 0, 6 * n, 6 * n},
+            };
+            for (int i = 0; i < MR_COUNT(blocks); i++)
+                check_block(NULL, sizes_1_to_16[t], &blocks[i]);
+        }
 }
 
 MR_TEST(blit_copies_strings)
 {
     for (int i = 0; i < 150; i++)
-        check_block(MR_STRING);
+        check_random_block(MR_STRING);
 }
 
 MR_TEST(blit_of_an_empty_block_touches_nothing)
@@ -168,19 +195,7 @@ static void check_large(many *m, mr_dtype type, int64_t rows, int64_t cols, int6
 {
     int64_t n = rows * cols * run;
     block b = {3, {rows, cols, run}, {cols * run, run, 1}, {run, rows * run, 1}, 0, 0, n, n};
-    mr_blit w;
-    mr_tensor *got, *want, *src = numbered(type, n);
-    MR_CHECK_OK(mr_tensor_zeros(NULL, type, 1, &n, &got));
-    MR_CHECK_OK(mr_tensor_zeros(NULL, type, 1, &n, &want));
-    plain_walk(&b, want, src);
-    mr_blit_init(&w);
-    for (int d = 0; d < 3; d++)
-        mr_blit_dim(&w, b.dims[d], b.from[d], b.to[d]);
-    MR_CHECK_OK(mr_blit_copy(&m->run, &w, got, 0, src, 0));
-    MR_CHECK(mr_tensor_equal(got, want));
-    mr_tensor_unref(src);
-    mr_tensor_unref(got);
-    mr_tensor_unref(want);
+    check_block(&m->run, type, &b);
 }
 
 MR_TEST(blit_splits_large_transpositions_over_threads)
@@ -193,6 +208,8 @@ MR_TEST(blit_splits_large_transpositions_over_threads)
     check_large(&m, MR_FLOAT, 3, 200003, 1);
     check_large(&m, MR_FLOAT, 101, 77, 67);
     check_large(&m, MR_INT16, 500, 400, 3);
+    check_large(&m, MR_UINT8, 200003, 3, 1);
+    check_large(&m, MR_UINT8, 3, 400003, 1);
     many_deinit(&m);
 }
 

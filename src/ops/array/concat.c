@@ -58,6 +58,40 @@ static mr_status *concat_axis(const mr_run *r, args a, int rank, int *axis)
     return NULL;
 }
 
+/* Rows that are joined from long pieces. All pieces of a row are written before the next row, so that the result is
+ * written in order. */
+typedef struct joint {
+    const mr_run *run;
+    args a;
+    char *out;
+    size_t row_bytes, outer;
+} joint;
+
+static void join_rows(void *ctx, int64_t begin, int64_t end)
+{
+    const joint *j = ctx;
+    char *to = j->out + (size_t)begin * j->row_bytes;
+    for (int64_t row = begin; row < end; row++)
+        for (int i = 0; i < j->a.n; i++) {
+            const mr_tensor *t = mr_in(j->run, j->a.first + i);
+            size_t bytes = mr_tensor_bytes(t) / j->outer;
+            memcpy(to, (const char *)t->data + (size_t)row * bytes, bytes);
+            to += bytes;
+        }
+}
+
+enum { LONG_PIECE = 64, MANY_ROWS = 16 }; /* bytes; few rows are better copied input by input, on all threads */
+
+static bool has_long_pieces(const mr_run *r, args a, const mr_tensor *out, int64_t outer)
+{
+    if (!mr_dtype_is_plain(out->dtype) || !mr_tensor_on_host(out) || outer < MANY_ROWS)
+        return false;
+    for (int i = 0; i < a.n; i++)
+        if (mr_tensor_bytes(mr_in(r, a.first + i)) / (size_t)outer < LONG_PIECE)
+            return false;
+    return true;
+}
+
 /* Joins the values. If one of them is the whole result, because the others are empty, it is passed through. */
 static mr_status *run_concat(mr_run *r)
 {
@@ -78,6 +112,11 @@ static mr_status *run_concat(mr_run *r)
     MR_TRY(mr_run_output(r, 0, rank, dims, &out));
     int64_t inner = mr_dims_product(dims, axis + 1, rank),
             outer = mr_dims_product(dims, 0, axis);
+    if (out->n > 0 && has_long_pieces(r, a, out, outer)) {
+        joint j = {r, a, out->data, mr_tensor_bytes(out) / (size_t)outer, (size_t)outer};
+        mr_run_for(r, outer, 0.1 * (double)j.row_bytes + 4 * a.n, join_rows, &j);
+        return NULL;
+    }
     for (int i = 0; i < a.n && out->n > 0; i++) {
         const mr_tensor *t = mr_in(r, a.first + i);
         int64_t run = t->rank == 0 ? 1 : t->dims[axis] * inner;
