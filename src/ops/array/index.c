@@ -204,6 +204,8 @@ mr_status *mr_scatter_nd_check(const mr_tensor *indices, const mr_tensor *update
 
 /* ---- gathering rows ---- */
 
+enum { AHEAD = 8 };
+
 typedef struct gather {
     const mr_gather *g;
     int64_t src_rows, repeat;
@@ -216,24 +218,51 @@ typedef struct stretch {
     const int64_t *rows;
     int64_t n;      /* the number of rows, all of one set */
     int64_t dst, src; /* row numbers */
+    int64_t next;     /* how many rows after src the next set with the same rows begins; 0: it has others */
 } stretch;
 
 static stretch stretch_at(const gather *c, int64_t i, int64_t end)
 {
     int64_t n = c->g->n, set = i / n, first = i % n;
     return (stretch){c->g->rows + set / c->repeat * n + first, MR_MIN(n - first, end - i), i,
-                     set * c->src_rows};
+                     set * c->src_rows, (set + 1) % c->repeat ? c->src_rows : 0};
 }
 
-static inline __attribute__((always_inline)) void copy_rows(const gather *c, stretch s,
-                                                            size_t bytes)
+/* A row may be anywhere: the memory is asked for some rows before their turn. Of a long row the CPU fetches the rest
+ * by itself. */
+static void prefetch_row(const char *row, size_t bytes)
+{
+    for (size_t at = 0; at < bytes && at < 512; at += 64)
+        __builtin_prefetch(row + at);
+}
+
+static void copy_rows(const gather *c, stretch s, size_t bytes)
 {
     char *d = (char *)c->g->dst->data + (size_t)s.dst * bytes;
     const char *src = (const char *)c->g->src->data + (size_t)s.src * bytes;
     for (int64_t i = 0; i < s.n; i++, d += bytes) {
+        if (i + AHEAD < s.n && s.rows[i + AHEAD] >= 0)
+            prefetch_row(src + (size_t)s.rows[i + AHEAD] * bytes, bytes);
         if (MR_LIKELY(s.rows[i] >= 0))
             memcpy(d, src + (size_t)s.rows[i] * bytes, bytes);
         else
+            memset(d, 0, bytes);
+    }
+}
+
+/* The same for rows as small as an element: several of them share what is fetched, so it is the next set that is asked
+ * for. */
+static inline __attribute__((always_inline)) void copy_elements(const gather *c, stretch s, size_t bytes)
+{
+    char *d = (char *)c->g->dst->data + (size_t)s.dst * bytes;
+    const char *src = (const char *)c->g->src->data + (size_t)s.src * bytes;
+    size_t ahead = (size_t)s.next * bytes;
+    for (int64_t i = 0; i < s.n; i++, d += bytes) {
+        const char *from = src + s.rows[i] * (int64_t)bytes;
+        if (MR_LIKELY(s.rows[i] >= 0)) {
+            __builtin_prefetch(from + ahead);
+            memcpy(d, from, bytes);
+        } else
             memset(d, 0, bytes);
     }
 }
@@ -258,11 +287,13 @@ static void gather_part(void *ctx, int64_t begin, int64_t end)
         if (!plain)
             mr_first_error_note(&c->failed, copy_objects(c, s));
         else if (c->row_bytes == 4)
-            copy_rows(c, s, 4);
+            copy_elements(c, s, 4);
         else if (c->row_bytes == 8)
-            copy_rows(c, s, 8);
+            copy_elements(c, s, 8);
         else if (c->row_bytes == 1)
-            copy_rows(c, s, 1);
+            copy_elements(c, s, 1);
+        else if (c->row_bytes == 16)
+            copy_elements(c, s, 16);
         else
             copy_rows(c, s, c->row_bytes);
         begin += s.n;

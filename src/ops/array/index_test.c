@@ -171,3 +171,37 @@ MR_TEST(strided_slice_survives_the_extremes_of_int64)
     }
     mr_kernel_fixture_deinit(&b);
 }
+
+/* ---- Gather ---- */
+
+/* Slices of `inner` numbers along the second of three dimensions. */
+static void check_gather(mr_dtype type, int64_t outer, int64_t n, int64_t inner, int64_t k)
+{
+    mr_kernel_fixture b;
+    size_t bytes = (size_t)inner * mr_dtype_size(type);
+    mr_tensor *x = mr_kernel_fixture_random(type, 3, (int64_t[]){outer, n, inner}), *at, *y;
+    MR_CHECK_OK(mr_tensor_new(NULL, MR_INT64, 1, &k, &at));
+    for (int64_t i = 0; i < k; i++)
+        MR_DATA(int64_t, at)[i] = below(n);
+    mr_kernel_fixture_init(&b, 3, "GatherV2", NULL, 0, 3, (mr_dtype[]){type, MR_INT64, MR_INT32});
+    MR_CHECK_OK(mr_kernel_fixture_run(
+        &b, (mr_tensor *[]){mr_tensor_ref(x), mr_tensor_ref(at), mr_tensor_scalar_i32(1)}, &y));
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t i = 0; i < k; i++)
+            MR_CHECK(memcmp((char *)y->data + (size_t)(o * k + i) * bytes,
+                            (char *)x->data + (size_t)(o * n + MR_DATA(int64_t, at)[i]) * bytes, bytes) == 0);
+    mr_tensor_unref(x);
+    mr_tensor_unref(at);
+    mr_tensor_unref(y);
+    mr_kernel_fixture_deinit(&b);
+}
+
+MR_TEST(gather_copies_slices_of_every_size)
+{
+    static const mr_dtype types[] = {MR_UINT8, MR_INT16, MR_FLOAT, MR_DOUBLE};
+    for (int t = 0; t < MR_COUNT(types); t++)
+        for (int64_t inner = 1; inner < 300; inner += inner < 20 ? 1 : 61)
+            check_gather(types[t], 1 + below(5), 1 + below(50), inner, 1 + below(60));
+    check_gather(MR_FLOAT, 300, 200, 1, 100);
+    check_gather(MR_FLOAT, 1, 5000, 16, 9000);
+}

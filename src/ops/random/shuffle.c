@@ -1,6 +1,7 @@
 /* ops/random/shuffle.c -- shuffles rows: RandomShuffle and StatelessShuffle; RandomIndexShuffle computes
  * a single index of such a permutation. */
 #include "base/memory.h"
+#include "ops/array/index.h"
 #include "ops/random/key.h"
 #include "run/scratch.h"
 
@@ -32,8 +33,8 @@ static mr_status *shuffle_by(mr_run *r, mr_philox p)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a permutation of %lld rows", (long long)n);
     draw_order(&p, order, n);
     mr_status *st = mr_run_output(r, 0, x->rank, x->dims, &y);
-    for (int64_t i = 0; !st && i < n; i++)
-        st = mr_tensor_try_copy_elements(y, i * row, x, order[i] * row, row);
+    if (!st)
+        st = mr_gather_rows(r, &(mr_gather){y, x, row, n, order}, 1, 0, 1);
     mr_scratch_free(order);
     return st;
 }

@@ -1,11 +1,14 @@
 /* ops/sparse/sparse_matmul.c -- SparseTensorDenseMatMul, and SparseMatMul, the product of dense
  * matrices with many zeros. */
 #include "base/memory.h"
+#include "base/simd.h"
 #include "ops/array/index.h"
 #include "ops/linalg/gemm.h"
 #include "ops/maths.h"
 #include "ops/segment/segment.h"
 #include "ops/sparse/sparse.h"
+
+enum { AHEAD = 8, PREFETCH_BYTES = 512 }; /* entries; of a longer row the CPU fetches the rest by itself */
 
 /* ---- row of the result += number * row of b ---- */
 
@@ -13,11 +16,17 @@ typedef void mr_axpy(void *y, const void *a, const void *x, int64_t step, int64_
                      bool conj_x);
 
 #define AXPY(E, name, number, S, C, MUL_ADD)                                                                          \
-    static void axpy_##name(void *y, const void *a, const void *x, int64_t step, int64_t n, bool conj_a, bool conj_x) \
+    MR_CLONES static void axpy_##name(void *y, const void *a, const void *x, int64_t step, int64_t n, bool conj_a,    \
+                                      bool conj_x)                                                                    \
     {                                                                                                                 \
         const S *from = x;                                                                                            \
         const S by = *(const S *)a;                                                                                   \
         (void)conj_a, (void)conj_x;                                                                                   \
+        if (step == 1) {                                                                                              \
+            MR_IVDEP for (int64_t i = 0; i < n; i++)                                                                  \
+                ((S *)y)[i] = (S)MUL_ADD(((S *)y)[i], by, from[i]);                                                   \
+            return;                                                                                                   \
+        }                                                                                                             \
         for (int64_t i = 0; i < n; i++)                                                                               \
             ((S *)y)[i] = (S)MUL_ADD(((S *)y)[i], by, from[i * step]);                                                \
     }
@@ -93,6 +102,17 @@ static mr_status *check_indices(const product *p)
     return NULL;
 }
 
+/* Entries may name any row of B: the memory is asked for entry i before it is needed. */
+static void prefetch_b(const product *p, int64_t i, int64_t begin, int64_t end, size_t size)
+{
+    if (p->adjoint_b || i >= p->values->n)
+        return;
+    int64_t col = mr_index_at(p->indices, 2 * i + !p->adjoint_a);
+    const char *from = (const char *)p->b->data + (size_t)(col * p->n + begin) * size;
+    for (size_t at = 0; at < (size_t)(end - begin) * size && at < PREFETCH_BYTES; at += 64)
+        __builtin_prefetch(from + at);
+}
+
 /* Computes columns begin..end of all rows, so that no two threads write the same place. */
 static void multiply_columns(void *ctx, int64_t begin, int64_t end)
 {
@@ -103,6 +123,7 @@ static void multiply_columns(void *ctx, int64_t begin, int64_t end)
     for (int64_t i = 0; i < p->values->n; i++) {
         int64_t row = mr_index_at(p->indices, 2 * i + p->adjoint_a),
                 col = mr_index_at(p->indices, 2 * i + !p->adjoint_a);
+        prefetch_b(p, i + AHEAD, begin, end, size);
         axpy((char *)p->out->data + (size_t)(row * p->n + begin) * size,
              (const char *)p->values->data + (size_t)i * size,
              (const char *)p->b->data + (size_t)(col * along + begin * step) * size, step,

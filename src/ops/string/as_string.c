@@ -299,6 +299,33 @@ static bool is_float_text(mr_sv s)
     return skip_decimal(&s) && skip_exponent(&s) && s.n == 0;
 }
 
+/* Short decimal numbers without an exponent, as most are. The digits and the power of ten are exact in the result's
+ * type, so one division rounds correctly, as strtod does. False: the text is something else. */
+static bool read_short_decimal(mr_sv s, bool wide, double *out)
+{
+    static const double powers[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10};
+    const uint64_t largest = wide ? (uint64_t)1 << 53 : (uint64_t)1 << 24;
+    bool minus = s.n > 0 && s.p[0] == '-', point = false;
+    size_t digits = 0, fraction = 0;
+    uint64_t number = 0;
+    for (size_t i = minus; i < s.n; i++) {
+        if (s.p[i] == '.' && !point) {
+            point = true;
+            continue;
+        }
+        if (!is_digit(s.p[i]) || number > largest)
+            return false;
+        number = number * 10 + (uint64_t)(s.p[i] - '0');
+        digits++;
+        fraction += point;
+    }
+    if (digits == 0 || number > largest || fraction >= MR_COUNT(powers))
+        return false;
+    double value = wide ? (double)number / powers[fraction] : (double)((float)number / (float)powers[fraction]);
+    *out = minus ? -value : value;
+    return true;
+}
+
 /* Only spaces give 0, and 32 bytes or more are an error: both as in TensorFlow. */
 static bool read_float(mr_sv s, bool wide, double *out)
 {
@@ -308,6 +335,8 @@ static bool read_float(mr_sv s, bool wide, double *out)
     s = strip_spaces(s);
     *out = 0;
     if (s.n == 0)
+        return true;
+    if (read_short_decimal(s, wide, out))
         return true;
     if (!is_float_text(s))
         return false;
