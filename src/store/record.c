@@ -76,14 +76,22 @@ static mr_status *read_length(mr_record_reader *r, uint64_t *n)
     return NULL;
 }
 
-bool mr_record_is_buffered(const mr_record_reader *r)
+/* The bytes of the next record, if all of it is in memory; its checksums are not checked. */
+static bool find_buffered(const mr_record_reader *r, mr_sv *record)
 {
     mr_sv there = mr_stream_buffered(r->in);
     uint64_t n;
     if (mr_stream_offset(r->in) != r->next || there.n < MR_RECORD_HEADER + MR_RECORD_FOOTER)
         return false;
     memcpy(&n, there.p, sizeof(n));
+    *record = (mr_sv){there.p + MR_RECORD_HEADER, (size_t)n};
     return n <= there.n - MR_RECORD_HEADER - MR_RECORD_FOOTER;
+}
+
+bool mr_record_is_buffered(const mr_record_reader *r)
+{
+    mr_sv record;
+    return find_buffered(r, &record);
 }
 
 /* `next` advances only after the whole record has been read and verified. */
@@ -100,6 +108,23 @@ mr_status *mr_record_read(mr_record_reader *r, mr_str *record)
     record->n = (size_t)n;
     record->p[n] = '\0';
     r->next = mr_stream_offset(r->in);
+    return NULL;
+}
+
+mr_status *mr_record_view(mr_record_reader *r, mr_str *space, mr_sv *record)
+{
+    mr_sv whole;
+    uint64_t n, skipped;
+    /* What is damaged, or only partly there, mr_record_read reports. */
+    if (find_buffered(r, &whole) && crc_matches(whole.p - MR_RECORD_HEADER, sizeof(n), whole.p - sizeof(uint32_t)) &&
+        crc_matches(whole.p, whole.n, whole.p + whole.n)) {
+        MR_TRY(mr_stream_skip(r->in, MR_RECORD_HEADER + whole.n + MR_RECORD_FOOTER, &skipped));
+        r->next = mr_stream_offset(r->in);
+        *record = whole;
+        return NULL;
+    }
+    MR_TRY(mr_record_read(r, space));
+    *record = mr_str_view(space);
     return NULL;
 }
 

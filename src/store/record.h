@@ -28,6 +28,9 @@ void mr_record_reader_close(mr_record_reader *r); /* NULL is fine */
 /* The next record into `record` (cleared first). OUT_OF_RANGE "eof" at the end; DATA_LOSS "corrupted record at N",
  * "truncated record at N". After an error the position is still that of the record that failed. */
 mr_status *mr_record_read(mr_record_reader *r, mr_str *record);
+/* The same without a copy if the record is in memory as a whole; otherwise it is read into `space`. The view is borrowed
+ * until the next call for the reader, or change of `space`. */
+mr_status *mr_record_view(mr_record_reader *r, mr_str *space, mr_sv *record);
 /* True if the next record is in memory as a whole: mr_record_read will not ask the file. */
 bool mr_record_is_buffered(const mr_record_reader *r);
 /* Passes over records without checking their bytes; *skipped < n only with an error. */

@@ -36,6 +36,14 @@ static void check_file(const char *path, mr_compression c, size_t buffer, int n)
         MR_CHECK(s.p[0] == '0' + i % 10 && s.p[i] == s.p[0]);
     }
     MR_CHECK_ERR(mr_record_read(r, &s), MR_OUT_OF_RANGE, "eof");
+    MR_CHECK_OK(mr_record_seek(r, 0));
+    for (int i = 0; i < n; i++) {
+        mr_sv v;
+        MR_CHECK_OK(mr_record_view(r, &s, &v));
+        MR_CHECK_INT(v.n, i + 1);
+        MR_CHECK(v.p[0] == '0' + i % 10 && v.p[i] == v.p[0]);
+    }
+    MR_CHECK_ERR(mr_record_view(r, &s, &(mr_sv){0}), MR_OUT_OF_RANGE, "eof");
     mr_record_reader_close(r);
     mr_str_deinit(&s);
 }
@@ -131,14 +139,22 @@ MR_TEST(record_seek_finds_a_record_again)
 
 /* ---- files that are not right ---- */
 
+/* A view has the same errors as a copy. */
 static mr_status *read_second(mr_sv bytes)
 {
     mr_stream *in;
     mr_str s = {0};
+    mr_sv v;
     MR_CHECK_OK(mr_stream_of_bytes(bytes, MR_UNCOMPRESSED, &in));
     mr_record_reader *r = mr_record_reader_new(in);
     MR_CHECK_OK(mr_record_read(r, &s));
     mr_status *st = mr_record_read(r, &s);
+    MR_CHECK_OK(mr_record_seek(r, 0));
+    MR_CHECK_OK(mr_record_view(r, &s, &v));
+    mr_status *of_view = mr_record_view(r, &s, &v);
+    MR_CHECK(st && of_view && mr_status_code(st) == mr_status_code(of_view));
+    MR_CHECK_STR(mr_status_message(of_view), mr_status_message(st));
+    mr_status_free(of_view);
     mr_record_reader_close(r);
     mr_str_deinit(&s);
     return st;

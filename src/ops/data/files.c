@@ -162,9 +162,10 @@ static mr_status *record_next(mr_iterator *it, mr_tensor **out, bool *end)
     if (mr_iterator_attempt(it) && !(p->records && mr_record_is_buffered(p->records)))
         return mr_give_up(it);
     while (p->file < d->names->n) {
+        mr_sv record;
         mr_status *st = p->records ? NULL : open_records(p, d);
-        if (!st && !(st = mr_record_read(p->records, &p->line)))
-            return give_string(mr_str_view(&p->line), &out[0]);
+        if (!st && !(st = mr_record_view(p->records, &p->line, &record)))
+            return give_string(record, &out[0]);
         close_file(p);
         if (mr_status_code(st) != MR_OUT_OF_RANGE)
             return st;
