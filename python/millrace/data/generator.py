@@ -31,8 +31,14 @@ class _Iterations:
             self._open[number] = iterator
         return np.int64(number)
 
-    def next(self, number):
-        return next(self._open[int(number)])
+    def reader(self, converted):
+        """A function that returns the next element of the iterator with a number, converted.  It is called for every element."""
+        iterators = self._open
+
+        def read(number):
+            return converted(next(iterators[int(number)]))
+
+        return read
 
     def end(self, number):
         with self._lock:
@@ -65,16 +71,17 @@ def _converter(specs):
     parts = specs if type(specs) is tuple else (specs,)
     if not all(type(s) is structure.TensorSpec for s in parts):
         return lambda value: _flat_element(value, specs)
+    fitting, count = _core.fitting, len(parts)
     wanted = tuple((np.dtype(s.dtype.as_numpy_dtype) if s.dtype.is_numpy_compatible and s.dtype is not dtypes.string else None,
                     None if s.shape.ndims is None else tuple(s.shape.as_list()), s) for s in parts)
 
     def convert_tuple(value):
-        if type(value) is not tuple or len(value) != len(wanted):
+        if type(value) is not tuple or len(value) != count:
             return _flat_element(value, specs)
-        return _core.fitting(value, wanted, _component)
+        return fitting(value, wanted, _component)
 
     def convert_one(value):
-        return _core.fitting((value,), wanted, _component)
+        return fitting((value,), wanted, _component)
 
     return convert_tuple if parts is specs else convert_one
 
@@ -97,13 +104,13 @@ def dataset(generator, output_types, output_shapes, args):
     args = tuple(convert.convert_n_to_tensor(args or (), name="args"))
     iterations = _Iterations(generator)
     flat_types = structure.types(specs)
-    converted = _converter(specs)
+    read = iterations.reader(_converter(specs))
 
     def begin():
         return script.py_func(iterations.begin, args, dtypes.int64, stateful=True)
 
     def following(number):
-        values = script.converting_py_func(lambda n: converted(iterations.next(n)), [number], flat_types)
+        values = script.converting_py_func(read, [number], flat_types)
         for v, s in zip(values, structure.flatten(specs)):
             v.set_shape(s.shape)
         return values
