@@ -1,8 +1,9 @@
 /* run/resource.c -- objects that outlive a step: variables, queues, tables, by container and name.
  *
  * Each container has one map, from "type\0name" to the object. An op with a handle looks its resource up at every
- * run, so keys are built on the stack. Objects are dropped after the lock is released: freeing one may take long,
- * or may look up other resources.
+ * run, so keys are built on the stack. A kernel that always looks for the same name remembers what it found
+ * (mr_resource_memo): the memo is right as long as nothing has been removed. Objects are dropped after the lock
+ * is released: freeing one may take long, or may look up other resources.
  *
  * Invariant: each object in a map has one reference that belongs to the map. */
 #include "run/resource.h"
@@ -17,6 +18,7 @@ struct mr_resources {
     mr_mutex mu;
     char *default_container;
     mr_map containers; /* name -> mr_map * MR_GUARDED_BY(mu) */
+    uint64_t n_removals MR_GUARDED_BY(mu); /* plus 1 */
 };
 
 typedef MR_VEC(mr_object *) object_vec;
@@ -26,6 +28,7 @@ mr_resources *mr_resources_new(const char *default_container)
 {
     mr_resources *m = mr_new(mr_resources);
     mr_mutex_init(&m->mu);
+    m->n_removals = 1;
     m->default_container = mr_strdup(default_container);
     return m;
 }
@@ -162,16 +165,31 @@ mr_status *mr_resources_find_or_make(mr_resources *m, mr_sv container, mr_sv nam
                                      mr_status *(*make)(void *ctx, mr_object **out), void *ctx,
                                      mr_object **out)
 {
+    return mr_resources_find_or_make_again(m, container, name, type, make, ctx, &(mr_resource_memo){0}, out);
+}
+
+/* If nothing has been removed since the memo was written, the map still holds the object. */
+mr_status *mr_resources_find_or_make_again(mr_resources *m, mr_sv container, mr_sv name, const mr_object_type *type,
+                                           mr_status *(*make)(void *ctx, mr_object **out), void *ctx,
+                                           mr_resource_memo *memo, mr_object **out)
+{
+    mr_lock(&m->mu);
+    if (MR_LIKELY(memo->n_removals == m->n_removals)) {
+        *out = mr_object_ref(memo->object);
+        mr_unlock(&m->mu);
+        return NULL;
+    }
     key k;
     key_init(&k, m, container, name, type->name);
     mr_status *st = NULL;
     *out = NULL;
-    mr_lock(&m->mu);
     mr_object *o = find_locked(m, &k);
     if (!o && !(st = make(ctx, &o)))
         put_locked(m, &k, o);
-    if (!st)
+    if (!st) {
         *out = mr_object_ref(o);
+        *memo = (mr_resource_memo){o, m->n_removals};
+    }
     mr_unlock(&m->mu);
     key_deinit(&k);
     return st;
@@ -183,6 +201,7 @@ static mr_status *remove_key(mr_resources *m, key *k)
     mr_lock(&m->mu);
     mr_map *c = mr_map_get(&m->containers, k->container);
     mr_object *o = c ? mr_map_remove(c, k->in_container) : NULL;
+    m->n_removals++;
     mr_unlock(&m->mu);
     mr_object_unref(o);
     return o ? NULL : key_error(k, MR_NOT_FOUND, "does not exist");
@@ -216,6 +235,7 @@ void mr_resources_clear(mr_resources *m, mr_sv container)
     mr_lock(&m->mu);
     mr_map *c =
         mr_map_remove(&m->containers, container.n ? container : mr_sv_of(m->default_container));
+    m->n_removals++;
     mr_unlock(&m->mu);
     if (c)
         container_free(c, &dropped);

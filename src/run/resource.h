@@ -26,6 +26,16 @@ mr_status *mr_resources_find_or_make(mr_resources *m, mr_sv container, mr_sv nam
                                      const mr_object_type *type,
                                      mr_status *(*make)(void *ctx, mr_object **out), void *ctx,
                                      mr_object **out);
+/* What a kernel found when it last looked for a name, kept in its state; zero at first. It belongs to one manager, whose
+ * lock guards it, and to one name. */
+typedef struct mr_resource_memo {
+    mr_object *object; /* the manager's reference */
+    uint64_t n_removals;
+} mr_resource_memo;
+/* The same for a kernel that always looks for the same name: it does not search again if nothing has been removed. */
+mr_status *mr_resources_find_or_make_again(mr_resources *m, mr_sv container, mr_sv name, const mr_object_type *type,
+                                           mr_status *(*make)(void *ctx, mr_object **out), void *ctx,
+                                           mr_resource_memo *memo, mr_object **out);
 mr_status *mr_resources_remove(mr_resources *m, mr_sv container, mr_sv name,
                                const mr_object_type *type);
 /* Removes the object that a handle names, of any type (DestroyResourceOp). */

@@ -45,6 +45,47 @@ static mr_status *make_counted(void *ctx, mr_object **out)
     return NULL;
 }
 
+/* Finds or makes "x" with a memo, and returns it without a reference: the manager keeps one. */
+static const mr_object *find_again(mr_resources *m, int *made, mr_resource_memo *memo)
+{
+    mr_object *o = NULL;
+    MR_CHECK_OK(mr_resources_find_or_make_again(m, mr_sv_of(""), mr_sv_of("x"), &mr_variable_type, make_counted, made, memo, &o));
+    mr_object_unref(o);
+    return o;
+}
+
+MR_TEST(resource_memo_finds_what_was_not_removed)
+{
+    mr_resources *m = with_variable("v");
+    mr_resource_memo first = {0}, second = {0};
+    int made = 0;
+    const mr_object *o = find_again(m, &made, &first);
+    MR_CHECK(find_again(m, &made, &first) == o && find_again(m, &made, &second) == o);
+    MR_CHECK_INT(made, 1);
+    MR_CHECK_OK(mr_resources_remove(m, mr_sv_of(""), mr_sv_of("v"), &mr_variable_type)); /* another one */
+    MR_CHECK(find_again(m, &made, &first) == o && find_again(m, &made, &first) == o);
+    MR_CHECK_INT(made, 1);
+    mr_resources_free(m);
+}
+
+MR_TEST(resource_memo_forgets_what_was_removed)
+{
+    mr_resources *m = mr_resources_new("localhost");
+    mr_resource_memo first = {0}, second = {0};
+    int made = 0;
+    find_again(m, &made, &first);
+    find_again(m, &made, &second);
+    MR_CHECK_OK(mr_resources_remove(m, mr_sv_of(""), mr_sv_of("x"), &mr_variable_type));
+    const mr_object *o = find_again(m, &made, &first);
+    MR_CHECK(find_again(m, &made, &second) == o);
+    MR_CHECK_INT(made, 2);
+    mr_resources_clear(m, mr_sv_of(""));
+    o = find_again(m, &made, &second);
+    MR_CHECK(find_again(m, &made, &first) == o);
+    MR_CHECK_INT(made, 3);
+    mr_resources_free(m);
+}
+
 MR_TEST(resource_is_made_only_when_missing)
 {
     mr_resources *m = mr_resources_new("localhost");

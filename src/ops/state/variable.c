@@ -11,6 +11,7 @@ typedef struct state {
     char *container, *name;
     mr_dtype dtype;
     mr_pshape *shape;
+    mr_resource_memo memo;
 } state;
 
 static mr_pshape *copy_shape(const mr_pshape *s)
@@ -56,8 +57,8 @@ static mr_status *run_variable(mr_run *r)
 {
     state *s = r->state;
     mr_object *o;
-    MR_TRY(mr_resources_find_or_make(r->step->device->resources, mr_sv_of(s->container), mr_sv_of(s->name),
-                                     &mr_ref_variable_type, make_variable, s, &o));
+    MR_TRY(mr_resources_find_or_make_again(r->step->device->resources, mr_sv_of(s->container), mr_sv_of(s->name),
+                                           &mr_ref_variable_type, make_variable, s, &s->memo, &o));
     mr_run_set_ref(r, 0, (mr_variable *)o);
     return NULL;
 }
