@@ -1,7 +1,7 @@
 /* ops/linalg/schur.c -- the QR algorithm on complex matrices, and functions of matrices.
  *
  * Reflections reduce A to Hessenberg form, then rotations with single shifts (Wilkinson's) deflate one eigenvalue
- * after the other. Roots of triangles are computed column by column (Bjorck and Hammarling); logarithms by taking
+ * after the other. Roots of triangles are computed row by row (Bjorck and Hammarling); logarithms by taking
  * roots until the triangle is near the identity, and then a Gauss-Legendre rule, which is a Pade approximation;
  * exponentials by the Pade approximation of order 13. */
 #include "ops/linalg/schur.h"
@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/simd.h"
 #include "ops/linalg/matrices.h"
+#include "ops/linalg/product.h"
 #include "run/scratch.h"
 
 typedef mr_c128 cx;
@@ -394,31 +395,43 @@ out:
 
 /* ---- functions ---- */
 
-/* Replaces a triangle by its square root: column by column, upwards. */
+/* Replaces a triangle by its square root, row by row from the last one. An entry of a row is complete when the entries
+ * before it have been multiplied by their rows of the root. */
 static void triangle_sqrt(int64_t n, cx *t)
 {
-    for (int64_t j = 0; j < n; j++) {
-        t[j * n + j] = csqrt(t[j * n + j]);
-        for (int64_t i = j - 1; i >= 0; i--) {
-            cx sum = t[i * n + j];
-            for (int64_t k = i + 1; k < j; k++)
-                sum -= mul(t[i * n + k], t[k * n + j]);
-            t[i * n + j] = sum == 0 ? 0 : sum / (t[i * n + i] + t[j * n + j]);
+    for (int64_t i = n - 1; i >= 0; i--) {
+        cx *row = t + i * n;
+        row[i] = csqrt(row[i]);
+        for (int64_t k = i + 1; k < n; k++) {
+            const cx *done = t + k * n;
+            row[k] = row[k] == 0 ? 0 : row[k] / (row[i] + done[k]);
+            add_row(n - k - 1, -row[k], done + k + 1, row + k + 1);
         }
     }
 }
 
-/* a = z t z^H */
-static void put_together(int64_t n, const cx *z, const cx *t, cx *a, cx *w)
+/* c = a b, or a b^H */
+static mr_status *multiply(const mr_run *r, int64_t n, const cx *a, const cx *b, bool adjoint, cx *c)
 {
-    multiply_matrices(n, z, t, w);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < n; j++) {
-            cx sum = 0;
-            for (int64_t k = 0; k < n; k++)
-                sum += mul(w[i * n + k], conj(z[j * n + k]));
-            a[i * n + j] = sum;
-        }
+    mr_product p = {.type = MR_COMPLEX128, .tb = adjoint, .conj_b = adjoint, .how = MR_C_WRITE, .m = n, .n = n, .k = n,
+                    .a = a, .b = b, .c = c, .lda = n, .ldb = n, .ldc = n};
+    p.way = mr_product_choose(&p);
+    void *room = mr_scratch(r, mr_product_room(&p));
+    if (!room)
+        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory to multiply matrices of %lld x %lld", (long long)n,
+                        (long long)n);
+    mr_product_run(&p, room);
+    mr_scratch_free(room);
+    return NULL;
+}
+
+/* a = z t z^H */
+static mr_status *put_together(const mr_run *r, int64_t n, const cx *z, const cx *t, cx *a, cx *w)
+{
+    if (n == 0)
+        return NULL;
+    MR_TRY(multiply(r, n, z, t, false, w));
+    return multiply(r, n, w, z, true, a);
 }
 
 mr_status *mr_matrix_sqrt(const mr_run *r, int64_t n, mr_c128 *a, bool *ok)
@@ -432,7 +445,7 @@ mr_status *mr_matrix_sqrt(const mr_run *r, int64_t n, mr_c128 *a, bool *ok)
     MR_GO(mr_schur(r, n, t, z, ok));
     if (*ok) {
         triangle_sqrt(n, t);
-        put_together(n, z, t, a, w);
+        MR_GO(put_together(r, n, z, t, a, w));
     }
 out:
     mr_scratch_free(z);
@@ -449,17 +462,17 @@ static const double weights[] = {
     0.05061426814518813, 0.11119051722668724, 0.15685332293894363, 0.18134189168918100,
     0.18134189168918100, 0.15685332293894363, 0.11119051722668724, 0.05061426814518813};
 
-/* x = (1 + p y)^-1 y for a triangle y, columns upwards. */
+/* x = (1 + p y)^-1 y for a triangle y, row by row from the last one. */
 static void triangle_quotient(int64_t n, const cx *y, double p, cx *x)
 {
-    memset(x, 0, sizeof(cx) * (size_t)(n * n));
-    for (int64_t j = 0; j < n; j++)
-        for (int64_t i = j; i >= 0; i--) {
-            cx sum = y[i * n + j];
-            for (int64_t k = i + 1; k <= j; k++)
-                sum -= p * mul(y[i * n + k], x[k * n + j]);
-            x[i * n + j] = sum / (1 + p * y[i * n + i]);
-        }
+    memcpy(x, y, sizeof(cx) * (size_t)(n * n));
+    for (int64_t i = n - 1; i >= 0; i--) {
+        cx *row = x + i * n;
+        for (int64_t k = i + 1; k < n; k++)
+            add_row(n - k, -p * y[i * n + k], x + k * n + k, row + k);
+        for (int64_t j = i; j < n; j++)
+            row[j] /= 1 + p * y[i * n + i];
+    }
 }
 
 static double distance_from_one(int64_t n, const cx *t)
@@ -512,7 +525,7 @@ mr_status *mr_matrix_log(const mr_run *r, int64_t n, mr_c128 *a, bool *ok)
         for (int64_t i = 0; i < n; i++) /* rotations leave rounding errors below the diagonal */
             memset(t + i * n, 0, sizeof(cx) * (size_t)i);
         triangle_log(n, t, w, a, d);
-        put_together(n, z, t, a, w);
+        MR_GO(put_together(r, n, z, t, a, w));
     }
 out:
     mr_scratch_free(z);
