@@ -1,8 +1,9 @@
 /* ops/array/resize_taps.c -- picks the source pixels of a row of a resized image by vector permutations.
  *
- * 16 elements are one group. Their sources lie close together unless the image becomes much smaller, so a window of
- * the source row that begins at the group's `base` holds them all, and a permutation of the window's registers by the
- * group's `lanes` gathers them. AVX2 has no permutation of several registers; there a gather reads the window. */
+ * As many elements as a vector has are a group. Their sources lie close together unless the image becomes much
+ * smaller, so a window of the source row that begins at the group's `base` holds them all, and a permutation of the
+ * window's registers by the group's `lanes` picks them. AVX2 permutes one register at a time and blends the results;
+ * its gather would be no faster than the loops that this replaces. */
 #include "ops/array/resize_taps.h"
 
 #include <stdatomic.h>
@@ -15,23 +16,24 @@
 #include "base/memory.h"
 #include "run/scratch.h"
 
-enum { GROUP = 16, MOST_CHANNELS = 16 };
+enum { MOST_CHANNELS = 16 };
 
 typedef void take_fn(const mr_taps *t, int64_t group, int64_t groups, const void *row, float *out);
 
 struct mr_taps {
     take_fn *take;
+    int64_t group;  /* elements of one */
     int64_t groups; /* of a row */
     int n_blocks;
     mr_taps_block *blocks;
-    int32_t *bases;         /* [taps, groups], from the begin of the block's part of the row */
-    int32_t (*lanes)[GROUP]; /* [taps, groups], from the base */
+    int32_t *bases; /* [taps, groups], from the begin of the block's part of the row */
+    int32_t *lanes; /* [taps, groups, group], from the base */
 };
 
 /* A kind of CPU: how it takes from rows of a type if all windows have at most `window` elements. */
 typedef struct method {
     mr_dtype type;
-    int window;
+    int group, window;
     take_fn *take;
 } method;
 
@@ -49,18 +51,18 @@ typedef struct kind {
 
 AVX512 static void take_floats_32(const mr_taps *t, int64_t group, int64_t groups, const void *row, float *out)
 {
-    for (int64_t g = group; g < group + groups; g++, out += GROUP) {
+    for (int64_t g = group; g < group + groups; g++, out += 16) {
         const float *at = (const float *)row + t->bases[g];
-        __m512i lanes = _mm512_loadu_si512(t->lanes[g]);
+        __m512i lanes = _mm512_loadu_si512(t->lanes + 16 * g);
         _mm512_storeu_ps(out, _mm512_permutex2var_ps(_mm512_loadu_ps(at), lanes, _mm512_loadu_ps(at + 16)));
     }
 }
 
 AVX512 static void take_floats_64(const mr_taps *t, int64_t group, int64_t groups, const void *row, float *out)
 {
-    for (int64_t g = group; g < group + groups; g++, out += GROUP) {
+    for (int64_t g = group; g < group + groups; g++, out += 16) {
         const float *at = (const float *)row + t->bases[g];
-        __m512i lanes = _mm512_loadu_si512(t->lanes[g]); /* a permutation ignores all but their low 5 bits */
+        __m512i lanes = _mm512_loadu_si512(t->lanes + 16 * g); /* a permutation ignores all but their low 5 bits */
         __m512 low = _mm512_permutex2var_ps(_mm512_loadu_ps(at), lanes, _mm512_loadu_ps(at + 16));
         __m512 high = _mm512_permutex2var_ps(_mm512_loadu_ps(at + 32), lanes, _mm512_loadu_ps(at + 48));
         __mmask16 is_high = _mm512_test_epi32_mask(lanes, _mm512_set1_epi32(32));
@@ -73,39 +75,71 @@ AVX512 static void take_floats_64(const mr_taps *t, int64_t group, int64_t group
 
 VBMI static void take_bytes_64(const mr_taps *t, int64_t group, int64_t groups, const void *row, float *out)
 {
-    for (int64_t g = group; g < group + groups; g++, out += GROUP) {
-        __m512i at = _mm512_loadu_si512((const uint8_t *)row + t->bases[g]), lanes = _mm512_loadu_si512(t->lanes[g]);
+    for (int64_t g = group; g < group + groups; g++, out += 16) {
+        __m512i at = _mm512_loadu_si512((const uint8_t *)row + t->bases[g]), lanes = _mm512_loadu_si512(t->lanes + 16 * g);
         _mm512_storeu_ps(out, _mm512_cvtepi32_ps(_mm512_maskz_permutexvar_epi8(LOW_BYTES, lanes, at)));
     }
 }
 
 VBMI static void take_bytes_128(const mr_taps *t, int64_t group, int64_t groups, const void *row, float *out)
 {
-    for (int64_t g = group; g < group + groups; g++, out += GROUP) {
+    for (int64_t g = group; g < group + groups; g++, out += 16) {
         const uint8_t *at = (const uint8_t *)row + t->bases[g];
         __m512i low = _mm512_loadu_si512(at), high = _mm512_loadu_si512(at + 64);
-        __m512i lanes = _mm512_loadu_si512(t->lanes[g]);
+        __m512i lanes = _mm512_loadu_si512(t->lanes + 16 * g);
         _mm512_storeu_ps(out, _mm512_cvtepi32_ps(_mm512_maskz_permutex2var_epi8(LOW_BYTES, low, lanes, high)));
     }
 }
 
-AVX2 static void gather_floats(const mr_taps *t, int64_t group, int64_t groups, const void *row, float *out)
+/* The lanes of 8 floats from 16; a permutation ignores all but the low 3 bits of a lane. */
+AVX2 static inline __m256 pick_of_16(const float *at, __m256i lanes)
 {
-    for (int64_t g = group; g < group + groups; g++, out += GROUP) {
+    __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(at), lanes);
+    __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(at + 8), lanes);
+    return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(lanes, 28))); /* by bit 3 */
+}
+
+AVX2 static void pick_floats_16(const mr_taps *t, int64_t group, int64_t groups, const void *row, float *out)
+{
+    for (int64_t g = group; g < group + groups; g++, out += 8) {
+        __m256i lanes = _mm256_loadu_si256((const __m256i *)(t->lanes + 8 * g));
+        _mm256_storeu_ps(out, pick_of_16((const float *)row + t->bases[g], lanes));
+    }
+}
+
+AVX2 static void pick_floats_32(const mr_taps *t, int64_t group, int64_t groups, const void *row, float *out)
+{
+    for (int64_t g = group; g < group + groups; g++, out += 8) {
         const float *at = (const float *)row + t->bases[g];
-        const __m256i *lanes = (const __m256i *)t->lanes[g];
-        _mm256_storeu_ps(out, _mm256_i32gather_ps(at, _mm256_loadu_si256(lanes), 4));
-        _mm256_storeu_ps(out + 8, _mm256_i32gather_ps(at, _mm256_loadu_si256(lanes + 1), 4));
+        __m256i lanes = _mm256_loadu_si256((const __m256i *)(t->lanes + 8 * g));
+        __m256 is_high = _mm256_castsi256_ps(_mm256_slli_epi32(lanes, 27)); /* by bit 4 */
+        _mm256_storeu_ps(out, _mm256_blendv_ps(pick_of_16(at, lanes), pick_of_16(at + 16, lanes), is_high));
+    }
+}
+
+/* An index with its highest bit set gives 0. That is so for the three upper bytes of each lane, which makes the picked
+ * bytes integers, and for a lane of 16 or more in the first half of the window, or below 16 in the second. */
+AVX2 static void pick_bytes_32(const mr_taps *t, int64_t group, int64_t groups, const void *row, float *out)
+{
+    const __m256i limit = _mm256_set1_epi32((int)0x80808070), other = _mm256_set1_epi32(16);
+    for (int64_t g = group; g < group + groups; g++, out += 8) {
+        const __m128i *at = (const __m128i *)((const uint8_t *)row + t->bases[g]);
+        __m256i lanes = _mm256_loadu_si256((const __m256i *)(t->lanes + 8 * g));
+        __m256i first = _mm256_add_epi32(lanes, limit), second = _mm256_add_epi32(_mm256_xor_si256(lanes, other), limit);
+        __m256i low = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(at)), first);
+        __m256i high = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(at + 1)), second);
+        _mm256_storeu_ps(out, _mm256_cvtepi32_ps(_mm256_or_si256(low, high)));
     }
 }
 #endif
 
 static const kind kinds[] = { /* the best first */
 #if defined(__x86_64__)
-    {"avx512vbmi", {{MR_FLOAT, 32, take_floats_32}, {MR_FLOAT, 64, take_floats_64}, {MR_UINT8, 64, take_bytes_64},
-                    {MR_UINT8, 128, take_bytes_128}}},
-    {"avx512", {{MR_FLOAT, 32, take_floats_32}, {MR_FLOAT, 64, take_floats_64}}},
-    {"avx2", {{MR_FLOAT, 64, gather_floats}}},
+    {"avx512vbmi", {{MR_FLOAT, 16, 32, take_floats_32}, {MR_FLOAT, 16, 64, take_floats_64},
+                    {MR_UINT8, 16, 64, take_bytes_64}, {MR_UINT8, 16, 128, take_bytes_128}}},
+    {"avx512", {{MR_FLOAT, 16, 32, take_floats_32}, {MR_FLOAT, 16, 64, take_floats_64},
+                {MR_UINT8, 8, 32, pick_bytes_32}}},
+    {"avx2", {{MR_FLOAT, 8, 16, pick_floats_16}, {MR_FLOAT, 8, 32, pick_floats_32}, {MR_UINT8, 8, 32, pick_bytes_32}}},
 #endif
     {"plain", {{0}}},
 };
@@ -148,6 +182,7 @@ static const kind *this_kind(void)
 
 typedef struct source { /* what the table is made from */
     int taps;
+    int64_t group;
     const int64_t *pixels;
     int64_t out_w, in_w, channels;
 } source;
@@ -156,7 +191,7 @@ typedef struct source { /* what the table is made from */
  * outermost pixels on either side. */
 static void find_range(const source *s, int tap, int64_t e, int64_t *least, int64_t *most)
 {
-    int64_t ch = s->channels, last = MR_MIN(e + GROUP, s->out_w * ch) - 1;
+    int64_t ch = s->channels, last = MR_MIN(e + s->group, s->out_w * ch) - 1;
     const int64_t *pixel = s->pixels + tap * s->out_w, *a = pixel + e / ch, *b = pixel + last / ch;
     int64_t low = a[0] * ch + e % ch, high = b[0] * ch + last % ch;
     if (a < b) {
@@ -172,7 +207,7 @@ static int64_t widest_window(const source *s)
 {
     int64_t widest = 0;
     for (int tap = 0; tap < s->taps; tap++)
-        for (int64_t e = 0; e < s->out_w * s->channels; e += GROUP) {
+        for (int64_t e = 0; e < s->out_w * s->channels; e += s->group) {
             int64_t least = INT64_MAX, most = 0;
             find_range(s, tap, e, &least, &most);
             widest = MR_MAX(widest, most - least + 1);
@@ -180,11 +215,13 @@ static int64_t widest_window(const source *s)
     return widest;
 }
 
-static const method *choose_method(const kind *k, mr_dtype type, int64_t need, int64_t row)
+/* The first method whose window is wide enough and no wider than a row; sets s->group. */
+static const method *choose_method(const kind *k, mr_dtype type, source *s)
 {
     for (int i = 0; i < MR_COUNT(k->methods); i++) {
         const method *m = &k->methods[i];
-        if (m->take && m->type == type && need <= m->window && m->window <= row)
+        s->group = m->group;
+        if (m->take && m->type == type && m->window <= s->in_w * s->channels && widest_window(s) <= m->window)
             return m;
     }
     return NULL;
@@ -196,7 +233,7 @@ static int divide_row(const source *s, int64_t window, mr_taps_block *blocks)
 {
     int64_t n_out = s->out_w * s->channels, n_in = s->in_w * s->channels, least = INT64_MAX, most = 0, begin = 0;
     int n = 0;
-    for (int64_t e = 0;; e += GROUP) {
+    for (int64_t e = 0;; e += s->group) {
         int64_t low = least, high = most;
         for (int tap = 0; tap < s->taps && e < n_out; tap++)
             find_range(s, tap, e, &low, &high);
@@ -211,7 +248,7 @@ static int divide_row(const source *s, int64_t window, mr_taps_block *blocks)
             if (e >= n_out)
                 return n;
             begin = e, least = INT64_MAX, most = 0;
-            e -= GROUP; /* this group once more, as the first of the next block */
+            e -= s->group; /* this group once more, as the first of the next block */
             continue;
         }
         least = low, most = high;
@@ -221,49 +258,49 @@ static int divide_row(const source *s, int64_t window, mr_taps_block *blocks)
 /* Fills one group. Lanes after the end of the row repeat its base. */
 static void fill_group(mr_taps *t, const source *s, int tap, const mr_taps_block *b, int64_t e, int64_t window)
 {
-    int64_t g = tap * t->groups + e / GROUP, least = INT64_MAX, most = 0, ch = s->channels;
-    int64_t n = MR_MIN(GROUP, s->out_w * ch - e), channel = e % ch;
+    int64_t g = tap * t->groups + e / s->group, least = INT64_MAX, most = 0, ch = s->channels;
+    int64_t n = MR_MIN(s->group, s->out_w * ch - e), channel = e % ch;
     const int64_t *pixel = s->pixels + tap * s->out_w + e / ch;
     find_range(s, tap, e, &least, &most);
     int64_t base = MR_MIN(least - b->from, b->n_from - window);
     MR_ASSERT(base >= 0 && most - b->from < base + window);
+    int32_t *lanes = t->lanes + g * s->group;
     t->bases[g] = (int32_t)base;
     for (int64_t i = 0; i < n; i++) {
-        t->lanes[g][i] = (int32_t)(*pixel * ch + channel - b->from - base);
+        lanes[i] = (int32_t)(*pixel * ch + channel - b->from - base);
         if (++channel == ch)
             channel = 0, pixel++;
     }
-    for (int64_t i = n; i < GROUP; i++)
-        t->lanes[g][i] = 0;
+    for (int64_t i = n; i < s->group; i++)
+        lanes[i] = 0;
 }
 
 mr_status *mr_taps_new(const mr_run *r, mr_dtype type, int taps, const int64_t *pixels, int64_t out_w, int64_t in_w,
                        int64_t channels, mr_taps **out)
 {
-    source s = {taps, pixels, out_w, in_w, channels};
+    source s = {taps, 0, pixels, out_w, in_w, channels};
     const kind *k = this_kind();
     *out = NULL;
-    if (!k->methods[0].take || channels > MOST_CHANNELS)
-        return NULL;
-    const method *m = choose_method(k, type, widest_window(&s), in_w * channels);
+    const method *m = channels > MOST_CHANNELS ? NULL : choose_method(k, type, &s);
     int n_blocks = m ? divide_row(&s, m->window, NULL) : 0;
     if (n_blocks == 0)
         return NULL;
-    size_t groups = ((size_t)(out_w * channels) + GROUP - 1) / GROUP, all = groups * (size_t)taps;
-    size_t room = (sizeof(mr_taps) + 63) / 64 * 64, one = GROUP * sizeof(int32_t) + sizeof(int32_t);
+    size_t group = (size_t)s.group, groups = ((size_t)(out_w * channels) + group - 1) / group, all = groups * (size_t)taps;
+    size_t room = (sizeof(mr_taps) + 63) / 64 * 64, one = (group + 1) * sizeof(int32_t);
     mr_taps *t = mr_scratch(r, room + all * one + (size_t)n_blocks * sizeof(mr_taps_block) + 8);
     if (!t)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the taps of %lld pixels", (long long)out_w);
     t->take = m->take;
+    t->group = s.group;
     t->groups = (int64_t)groups;
     t->n_blocks = n_blocks;
     t->lanes = (void *)((char *)t + room);
-    t->blocks = (void *)(t->lanes + all); /* after a multiple of 64 bytes */
+    t->blocks = (void *)(t->lanes + all * group);
     t->bases = (void *)(t->blocks + n_blocks);
     divide_row(&s, m->window, t->blocks);
     for (int i = 0; i < n_blocks; i++)
         for (int tap = 0; tap < taps; tap++)
-            for (int64_t e = t->blocks[i].out; e < t->blocks[i].out + t->blocks[i].n; e += GROUP)
+            for (int64_t e = t->blocks[i].out; e < t->blocks[i].out + t->blocks[i].n; e += s.group)
                 fill_group(t, &s, tap, &t->blocks[i], e, m->window);
     *out = t;
     return NULL;
@@ -274,5 +311,5 @@ const mr_taps_block *mr_taps_block_at(const mr_taps *t, int i) { return &t->bloc
 
 void mr_taps_take(const mr_taps *t, int k, const mr_taps_block *b, const void *row, float *out)
 {
-    t->take(t, k * t->groups + b->out / GROUP, (b->n + GROUP - 1) / GROUP, row, out);
+    t->take(t, k * t->groups + b->out / t->group, (b->n + t->group - 1) / t->group, row, out);
 }

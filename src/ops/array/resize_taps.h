@@ -2,7 +2,7 @@
  *
  * Every pixel of a result's row depends on a few pixels of a source row, its taps (two for bilinear interpolation,
  * four for bicubic). Which ones is the same for all rows, so it is stored once, for each channel of each pixel; then
- * "tap k of all elements" is taken from a row 16 elements at a time, and the arithmetic is loops over arrays.
+ * "tap k of all elements" is taken from a row a vector at a time, and the arithmetic is loops over arrays.
  *
  * A row is processed in blocks whose arrays stay in the first-level cache. A block's elements and the part of the
  * source row that it reads have at most MR_TAPS_OUT and MR_TAPS_IN elements. */
@@ -14,7 +14,7 @@
 enum { MR_TAPS_OUT = 1024, MR_TAPS_IN = 4096 };
 
 typedef struct mr_taps_block {
-    int64_t out, n;       /* elements of the result's row; `out` is a multiple of 16 */
+    int64_t out, n;       /* elements of the result's row; `out` is a multiple of 8 */
     int64_t from, n_from; /* elements of the source row */
 } mr_taps_block;
 
