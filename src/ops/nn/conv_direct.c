@@ -20,6 +20,7 @@
 
 enum {
     PANEL_ROWS = 288,       /* a panel of this many rows fits the L1 cache */
+    PANELS_FLOATS = 1 << 16, /* several panels fit the second-level cache, beside an image */
     PIXELS = 256,           /* pixels of a block, for which a panel is read once; at most that many.. */
     BLOCK_FLOATS = 1 << 16, /* ..that so much of the image is used with a panel: it fits the L2 cache */
     ROOM_FLOATS = 1 << 17,  /* copied rows of a block */
@@ -248,59 +249,73 @@ static const float *pixels_ahead(const job *j, const mr_tile *t)
     return in_order && j->in_end - t->a >= 3 * t->rows * t->step ? t->a + 2 * t->rows * t->step : NULL;
 }
 
-/* Computes row y of the out image, for one panel and one piece of the filter. */
-static void make_row(const job *j, const segment *g, int64_t y, const piece *f, int64_t panel, upcoming *u)
+/* Panels [begin, end) of the filter. */
+typedef struct panel_range {
+    int64_t begin, end;
+} panel_range;
+
+/* Computes row y of the out image, for some panels and one piece of the filter. */
+static void make_row(const job *j, const segment *g, int64_t y, const piece *f, panel_range some, upcoming *u)
 {
     const plain *p = &j->p;
     const mr_tile_height *h;
     const rows *s = &g->s;
-    int64_t run = p->win_w * p->in_c, cols = j->tiles->cols, end = f->end;
+    int64_t run = p->win_w * p->in_c, cols = j->tiles->cols, panel_size = cols * p->win_h * run, end = f->end;
     mr_tile t = {.kc = f->n,
                  .step = p->step_x * p->in_c,
                  .jump = p->holes_y * s->pitch,
                  .ldc = p->out_c,
                  .how = f->first ? MR_C_WRITE : MR_C_ADD,
-                 .end = f->last && j->end ? &j->end->tile : NULL,
-                 .col = panel * cols};
+                 .end = f->last && j->end ? &j->end->tile : NULL};
     int64_t first = first_window_row(p, y, f->ky, &end);
     t.runs = MR_MAX(0, end - first);
-    const float *a;
+    const float *a = s->data, *b = j->filter; /* without a row of the window, nothing is read */
     if (t.runs > 0) {
-        t.b = j->filter + panel * cols * p->win_h * run + (first * run + f->from) * cols;
-        a = s->data + (y * p->step_y - p->top + first * p->holes_y - s->y) * s->pitch + f->from;
-    } else if (f->first || f->last) {
-        a = s->data, t.b = j->filter; /* nothing is read */
-    } else {
+        b += (first * run + f->from) * cols;
+        a += (y * p->step_y - p->top + first * p->holes_y - s->y) * s->pitch + f->from;
+    } else if (!f->first && !f->last) {
         return;
     }
-    float *out = g->out + y * p->out_w * p->out_c + panel * cols;
+    float *out = g->out + y * p->out_w * p->out_c;
     int64_t pixels = pixels_of_row(p, y);
     for (int64_t x = 0; x < pixels; x += h->rows) {
         h = mr_tile_next_of(j->tiles, (int)j->height, pixels - x);
         t.rows = h->rows;
         t.a = a + x * t.step;
-        t.c = out + x * p->out_c;
-        t.ahead = take_upcoming(u, t.runs * t.kc * cols);
-        if (!t.ahead && panel == 0)
-            t.ahead = pixels_ahead(j, &t);
-        mr_tile_run(j->tiles, h, false, &t, MR_MIN(cols, p->out_c - panel * cols));
+        for (int64_t panel = some.begin; panel < some.end; panel++) {
+            t.b = b + panel * panel_size;
+            t.c = out + x * p->out_c + panel * cols;
+            t.col = panel * cols;
+            t.ahead = panel == 0 ? pixels_ahead(j, &t) : NULL;
+            if (!t.ahead)
+                t.ahead = take_upcoming(u, t.runs * t.kc * cols);
+            mr_tile_run(j->tiles, h, false, &t, MR_MIN(cols, p->out_c - panel * cols));
+        }
     }
 }
 
+static bool stores_once(const job *j) { return j->pieces == 1 && j->group_rows == j->p.win_h; }
+
+/* If each sum is stored once, its store takes a large part of the time: then a tile is computed for as many panels as
+ * the cache holds before the next tile, so that the out image is written in long runs. Otherwise a panel is used for
+ * all tiles while it is in the first-level cache. */
 static void make_piece(const job *j, const segment *g, int n, const piece *f)
 {
     const plain *p = &j->p;
-    int64_t cols = j->tiles->cols, panels = round_up(p->out_c, cols) / cols;
+    int64_t cols = j->tiles->cols, all = round_up(p->out_c, cols) / cols;
     int64_t run = p->win_w * p->in_c, size = cols * p->win_h * run;
-    for (int64_t panel = 0; panel < panels; panel++) {
+    int64_t at_once = stores_once(j) ? MR_MAX(1, PANELS_FLOATS / size) : 1;
+    panel_range some = {0};
+    for (; some.begin < all; some.begin = some.end) {
         upcoming u = {NULL, NULL};
-        if (panel + 1 < panels) {
-            u.at = j->filter + (panel + 1) * size + (f->ky * run + f->from) * cols;
-            u.end = u.at + (f->end - f->ky) * f->n * cols;
+        some.end = MR_MIN(all, some.begin + at_once);
+        if (some.end < all) {
+            u.at = j->filter + some.end * size + (f->ky * run + f->from) * cols;
+            u.end = u.at + (at_once > 1 ? MR_MIN(at_once, all - some.end) * size : (f->end - f->ky) * f->n * cols);
         }
         for (int i = 0; i < n; i++)
             for (int64_t y = g[i].y0; y < g[i].y1; y++)
-                make_row(j, &g[i], y, f, panel, &u);
+                make_row(j, &g[i], y, f, some, &u);
     }
 }
 
@@ -342,7 +357,7 @@ bool mr_conv_direct_stores_once(const mr_conv *c)
 {
     job j = {.tiles = mr_tiles_here(), .p = forward_of(c)};
     choose_pieces(&j);
-    return j.pieces == 1 && j.group_rows == j.p.win_h;
+    return stores_once(&j);
 }
 
 /* The most rows of an out image in one segment, and the floats that their copied input rows take. */
