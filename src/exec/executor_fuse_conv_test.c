@@ -233,7 +233,7 @@ static mr_out pointwise(net *n, mr_out x, int64_t in, int64_t out)
  * for channels that do not fill a vector. */
 MR_TEST(fuse_conv_may_store_over_a_residual)
 {
-    static const int64_t sizes[][2] = {{12, 32}, {12, 37}, {300, 32}, {600, 45}};
+    static const int64_t sizes[][2] = {{12, 32}, {12, 37}, {2100, 32}, {4100, 45}};
     for (int i = 0; i < MR_COUNT(sizes); i++) {
         net n;
         begin(&n, 4);

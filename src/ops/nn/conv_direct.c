@@ -19,8 +19,10 @@
 #include "ops/linalg/tiles.h"
 
 enum {
-    PANEL_ROWS = 288,       /* a panel of this many rows fits the L1 cache */
-    PANELS_FLOATS = 1 << 16, /* several panels fit the second-level cache, beside an image */
+    PANEL_ROWS = 288,       /* a panel of the gradient with this many rows fits the L1 cache */
+    SUM_ROWS = 2048,        /* rows of the filter that are summed before C is stored: a panel fits the L2 cache, which.. */
+                            /* ..is fast enough for a tile, while storing sums and adding to them later takes time */
+    PANELS_FLOATS = 1 << 16, /* several panels fit the L2 cache, beside an image */
     PIXELS = 256,           /* pixels of a block, for which a panel is read once; at most that many.. */
     BLOCK_FLOATS = 1 << 16, /* ..that so much of the image is used with a panel: it fits the L2 cache */
     ROOM_FLOATS = 1 << 17,  /* copied rows of a block */
@@ -298,7 +300,7 @@ static bool stores_once(const job *j) { return j->pieces == 1 && j->group_rows =
 
 /* If each sum is stored once, its store takes a large part of the time: then a tile is computed for as many panels as
  * the cache holds before the next tile, so that the out image is written in long runs. Otherwise a panel is used for
- * all tiles while it is in the first-level cache. */
+ * all tiles while it is in the cache. */
 static void make_piece(const job *j, const segment *g, int n, const piece *f)
 {
     const plain *p = &j->p;
@@ -344,7 +346,7 @@ static void make_block(const job *j, const segment *g, int n)
 static void choose_pieces(job *j)
 {
     const plain *p = &j->p;
-    int64_t run = p->win_w * p->in_c, fit = PANEL_ROWS;
+    int64_t run = p->win_w * p->in_c, fit = SUM_ROWS;
     j->height = p->step_x * p->in_c % COLLIDING == 0 ? MR_MIN(COLLIDING_ROWS, j->tiles->most) : j->tiles->most;
     j->pieces = (run + fit - 1) / fit;
     j->piece = round_up((run + j->pieces - 1) / j->pieces, 8);

@@ -53,6 +53,7 @@ static const geometry geometries[] = {
     {2, 5, 6, 256, 128, 3, 3, 1, 1, 1, "SAME", "NHWC"},
     {3, 7, 4, 250, 128, 3, 3, 2, 1, 1, "SAME", "NHWC"},
     {2, 7, 6, 256, 129, 3, 3, 1, 2, 1, "VALID", "NCHW"},
+    {2, 5, 7, 1030, 40, 2, 3, 1, 1, 1, "SAME", "NHWC"},
     {2, 53, 75, 133, 133, 3, 3, 1, 1, 133, "SAME", "NHWC"}, /* images larger than a cache */
     {3, 51, 53, 133, 133, 3, 3, 2, 1, 133, "SAME", "NHWC"},
 };
