@@ -457,13 +457,34 @@ static mr_status *over_images(mr_run *r, job *j, const float *filter, filter_for
 
 /* ---- the gradient of a filter ---- */
 
+/* Memory that the next stretch reads, which the units of this one bring into the second-level cache: `share` floats
+ * each. */
+typedef struct reserve {
+    const float *at, *end;
+    int64_t share;
+} reserve;
+
 /* The work of one thread: rows [y0, y1) of one image, and panels [first, ..) of the gradient. */
 typedef struct stretch {
     rows s;
     const float *grad;
     int64_t y0, y1, first;
     bool begun; /* the sums are initialized */
+    reserve next_rows, next_grad;
 } stretch;
+
+static reserve reserve_of(const float *at, const float *end, int64_t floats, int64_t units)
+{
+    return (reserve){at, end - at < floats ? end : at + floats, (floats + units - 1) / units};
+}
+
+static void bring_share(reserve *v)
+{
+    enum { LINE = 16 };
+    const float *end = v->end - v->at < v->share ? v->end : v->at + v->share;
+    for (; v->at < end; v->at += LINE)
+        __builtin_prefetch(v->at, 0, 2);
+}
 
 /* Adds to rows [from, end) of the filter's gradient in row ky of the window, for one panel. */
 static void add_piece(const job *j, const stretch *w, int64_t panel, int64_t ky, int64_t from,
@@ -499,15 +520,41 @@ static void add_piece(const job *j, const stretch *w, int64_t panel, int64_t ky,
 }
 
 /* Units [begin, end): panel by panel, row by row of the window, group by group of its rows. */
-static void add_units(const job *j, const stretch *w, int64_t begin, int64_t end)
+static void add_units(const job *j, stretch *w, int64_t begin, int64_t end)
 {
     const plain *p = &j->p;
     int64_t run = p->win_w * p->in_c;
     for (int64_t unit = begin; unit < end; unit++) {
+        bring_share(&w->next_rows);
+        bring_share(&w->next_grad);
         int64_t group = unit % j->n_groups, ky = unit / j->n_groups % p->win_h;
         add_piece(j, w, unit / j->n_groups / p->win_h, ky, group * j->group,
                   MR_MIN(run, (group + 1) * j->group));
     }
+}
+
+/* Packs the gradient of the pixels of a stretch, unless it is stored as one panel. */
+static void pack_grad(const job *j, stretch *w, const float *grad, int64_t panels, float *packed)
+{
+    const plain *p = &j->p;
+    int64_t cols = j->tiles->cols;
+    w->grad = grad;
+    if (p->out_c == cols && (uintptr_t)grad % 64 == 0)
+        return;
+    j->tiles->pack_rows(grad + w->first * cols, p->out_c, (w->y1 - w->y0) * p->out_w,
+                        MR_MIN(panels * cols, p->out_c - w->first * cols), packed);
+    w->grad = packed;
+}
+
+/* Notes what the stretch after this one reads: about as much as this one, from where it ends. */
+static void note_next(const job *j, stretch *w, int64_t image, const float *grad, int64_t units)
+{
+    const plain *p = &j->p;
+    int64_t row = p->in_w * p->in_c, n = p->out_w * p->out_c, rows_of_grad = w->y1 - w->y0;
+    const float *in_end = j->in + p->batch * p->in_h * row, *grad_end = j->grad + p->batch * p->out_h * n;
+    const float *next = j->in + (image * p->in_h + w->s.y + w->s.n) * row;
+    w->next_rows = reserve_of(next, in_end, rows_of_grad * p->step_y * row, units);
+    w->next_grad = reserve_of(grad + rows_of_grad * n, grad_end, rows_of_grad * n, units);
 }
 
 static void filter_part(void *ctx, int64_t begin, int64_t end)
@@ -525,15 +572,15 @@ static void filter_part(void *ctx, int64_t begin, int64_t end)
         j->out_of_room = true;
         return;
     }
-    stretch w = {.grad = packed, .first = first};
+    stretch w = {.first = first};
     for (int64_t image = 0; image < p->batch; image++)
         for (w.y0 = 0; w.y0 < p->out_h; w.y0 = w.y1, w.begun = true) {
             w.y1 = MR_MIN(p->out_h, w.y0 + most);
             w.s =
                 bring_rows(p, j->in + image * p->in_h * p->in_w * p->in_c, w.y0, w.y1, true, room);
             const float *grad = j->grad + (image * p->out_h + w.y0) * p->out_w * p->out_c;
-            j->tiles->pack_rows(grad + first * cols, p->out_c, (w.y1 - w.y0) * p->out_w,
-                                MR_MIN(panels * cols, p->out_c - first * cols), packed);
+            pack_grad(j, &w, grad, panels, packed);
+            note_next(j, &w, image, grad, end - begin);
             add_units(j, &w, begin, end);
         }
     j->alloc->free(j->alloc, room, bytes);
