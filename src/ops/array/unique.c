@@ -1,6 +1,7 @@
 /* ops/array/unique.c -- Unique and similar ops: each value once, in order of first appearance; and ListDiff.
  *
- * A table with open addressing holds the positions of first appearance; values are compared in place. A value is a
+ * A table with open addressing holds hashes and numbers of distinct values; values are compared in place, where they
+ * first appear. It grows with the number of distinct values, so that few of them stay in the CPU's caches. A value is a
  * row of `width` elements: UniqueV2 compares slices along an axis. Floats are compared by value: -0 and 0 are
  * equal, and a NaN equals nothing, not even itself. */
 #include "base/clock.h"
@@ -13,6 +14,7 @@
 
 /* ---- hash and equality by type ---- */
 
+/* One-to-one. */
 static uint64_t mix_hash(uint64_t h)
 {
     h ^= h >> 32;
@@ -70,53 +72,86 @@ static bool eq_string(const mr_tensor *t, int64_t a, int64_t b)
 typedef struct comparison {
     uint64_t (*hash)(const mr_tensor *t, int64_t i, uint64_t seed);
     bool (*eq)(const mr_tensor *t, int64_t a, int64_t b);
+    bool exact; /* elements with equal hashes are equal */
 } comparison;
 
 static comparison comparison_of(mr_dtype t)
 {
-#define CASE(E, name, number, S, C, ...) \
-    case MR_##E: return (comparison){hash_##name, eq_##name};
+#define CASE(E, name, number, S, C, exact) \
+    case MR_##E: return (comparison){hash_##name, eq_##name, exact};
     switch (t) {
-        MR_NUMBERS(CASE, )
-    case MR_QINT8: return (comparison){hash_int8, eq_int8};
-    case MR_QINT16: return (comparison){hash_int16, eq_int16};
-    case MR_QUINT16: return (comparison){hash_uint16, eq_uint16};
-    case MR_QINT32: return (comparison){hash_int32, eq_int32};
-    case MR_STRING: return (comparison){hash_string, eq_string};
-    default: MR_ASSERT(t == MR_BOOL || t == MR_QUINT8); return (comparison){hash_uint8, eq_uint8};
+        MR_FLOATS(CASE, false)
+        MR_COMPLEXES(CASE, false)
+        MR_INTS(CASE, true)
+    case MR_QINT8: return (comparison){hash_int8, eq_int8, true};
+    case MR_QINT16: return (comparison){hash_int16, eq_int16, true};
+    case MR_QUINT16: return (comparison){hash_uint16, eq_uint16, true};
+    case MR_QINT32: return (comparison){hash_int32, eq_int32, true};
+    case MR_STRING: return (comparison){hash_string, eq_string, false};
+    default: MR_ASSERT(t == MR_BOOL || t == MR_QUINT8); return (comparison){hash_uint8, eq_uint8, true};
     }
 #undef CASE
 }
 
 /* ---- the table ---- */
 
+typedef struct slot {
+    uint64_t hash;
+    int64_t number; /* of a distinct value + 1; 0: free */
+} slot;
+
 typedef struct table {
-    int64_t *slots; /* number of a distinct value + 1; 0: free */
+    const mr_run *run;
+    slot *slots; /* at most half of them are used */
     uint64_t mask, seed;
     int64_t *first; /* position where each distinct value first appears */
     int64_t n;
     int64_t width;  /* elements of a value */
 } table;
 
+enum { FIRST_SLOTS = 1024, BATCH = 64 };
+
+static mr_status *table_full(int64_t n)
+{
+    return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a table of %lld values", (long long)n);
+}
+
 static mr_status *table_init(const mr_run *r, table *t, int64_t n, int64_t width)
 {
-    size_t size = 16;
+    t->run = r;
     t->width = width;
-    while (size < (size_t)n * 2)
-        size *= 2;
-    t->mask = size - 1;
-    t->slots = mr_scratch_zeroed(r, size, sizeof(int64_t));
+    t->mask = FIRST_SLOTS - 1;
+    t->slots = mr_scratch_zeroed(r, FIRST_SLOTS, sizeof(slot));
     t->seed = mix_hash((uint64_t)mr_now_ns() ^ (uint64_t)(uintptr_t)t->slots);
     t->first = mr_scratch_zeroed(r, (size_t)n + 1, sizeof(int64_t));
-    return t->slots && t->first ? NULL
-                                : mr_error(MR_RESOURCE_EXHAUSTED,
-                                           "no memory for a table of %lld values", (long long)n);
+    return t->slots && t->first ? NULL : table_full(n);
 }
 
 static void table_deinit(table *t)
 {
     mr_scratch_free(t->slots);
     mr_scratch_free(t->first);
+}
+
+/* Doubles the slots; false: out of memory. */
+static bool table_grow(table *t)
+{
+    uint64_t size = t->mask + 1, mask = 2 * size - 1;
+    slot *wider = mr_scratch_zeroed(t->run, 2 * size, sizeof(slot));
+    if (!wider)
+        return false;
+    for (uint64_t i = 0; i < size; i++) {
+        uint64_t at = t->slots[i].hash & mask;
+        if (!t->slots[i].number)
+            continue;
+        while (wider[at].number)
+            at = (at + 1) & mask;
+        wider[at] = t->slots[i];
+    }
+    mr_scratch_free(t->slots);
+    t->slots = wider;
+    t->mask = mask;
+    return true;
 }
 
 static uint64_t row_hash(const table *t, const mr_tensor *x, int64_t i, comparison c)
@@ -135,19 +170,36 @@ static bool row_eq(const table *t, const mr_tensor *x, int64_t a, int64_t b, com
     return same;
 }
 
-/* The number of row i's value; a new number if the value has not been seen before. A NaN, which does not equal
- * itself, is always new and is not entered into the table. */
-static int64_t table_number(table *t, const mr_tensor *x, int64_t i, comparison c)
+/* The number of row i's value, whose hash is given; a new number if the value has not been seen before; -1 if there is
+ * no memory. A NaN, which does not equal itself, is always new and is not entered into the table. */
+static int64_t table_number(table *t, const mr_tensor *x, int64_t i, uint64_t hash, comparison c)
 {
-    uint64_t at = row_hash(t, x, i, c) & t->mask;
-    bool findable = row_eq(t, x, i, i, c);
-    for (; findable && t->slots[at]; at = (at + 1) & t->mask)
-        if (row_eq(t, x, t->first[t->slots[at] - 1], i, c))
-            return t->slots[at] - 1;
+    uint64_t at = hash & t->mask;
+    bool exact = c.exact && t->width == 1, findable = exact || row_eq(t, x, i, i, c);
+    for (; findable && t->slots[at].number; at = (at + 1) & t->mask)
+        if (t->slots[at].hash == hash && (exact || row_eq(t, x, t->first[t->slots[at].number - 1], i, c)))
+            return t->slots[at].number - 1;
     t->first[t->n++] = i;
     if (findable)
-        t->slots[at] = t->n;
+        t->slots[at] = (slot){hash, t->n};
+    if (findable && (uint64_t)t->n * 2 > t->mask && !table_grow(t))
+        return -1;
     return t->n - 1;
+}
+
+/* Sets numbers[k] to the number of row begin + k, for n <= BATCH rows; false: out of memory. All slots are asked for
+ * before the first is read. */
+static bool number_batch(table *t, const mr_tensor *x, int64_t begin, int n, comparison c, int64_t *numbers)
+{
+    uint64_t hashes[BATCH];
+    for (int k = 0; k < n; k++) {
+        hashes[k] = row_hash(t, x, begin + k, c);
+        __builtin_prefetch(&t->slots[hashes[k] & t->mask]);
+    }
+    for (int k = 0; k < n; k++)
+        if ((numbers[k] = table_number(t, x, begin + k, hashes[k], c)) < 0)
+            return false;
+    return true;
 }
 
 /* ---- Unique ---- */
@@ -160,11 +212,18 @@ static void set_index(mr_tensor *t, int64_t i, int64_t v)
         MR_DATA(int32_t, t)[i] = (int32_t)v;
 }
 
-static void number_all(table *t, const mr_tensor *x, mr_tensor *idx)
+static mr_status *number_all(table *t, const mr_tensor *x, mr_tensor *idx)
 {
     comparison c = comparison_of(x->dtype);
-    for (int64_t i = 0; i < idx->n; i++)
-        set_index(idx, i, table_number(t, x, i, c));
+    int64_t numbers[BATCH];
+    for (int64_t at = 0; at < idx->n; at += BATCH) {
+        int n = (int)MR_MIN(BATCH, idx->n - at);
+        if (!number_batch(t, x, at, n, c, numbers))
+            return table_full(idx->n);
+        for (int k = 0; k < n; k++)
+            set_index(idx, at + k, numbers[k]);
+    }
+    return NULL;
 }
 
 /* Output 2, if there is one: the count of each distinct value. */
@@ -232,7 +291,7 @@ static mr_status *unique_along(mr_run *r, int axis)
         MR_GO(mr_run_temp(r, (mr_dtype)x->dtype, 2, (int64_t[]){n, t.width}, &rows));
         MR_GO(swap_axis(r, rows, x, outer, n, inner, false));
     }
-    number_all(&t, rows ? rows : x, idx);
+    MR_GO(number_all(&t, rows ? rows : x, idx));
     MR_GO(give_counts(r, &t, idx));
     st = give_slices(r, &t, x, rows ? rows : x, axis);
 out:
@@ -367,17 +426,21 @@ static mr_status *join_lists(mr_run *r, const mr_tensor *y, const mr_tensor *x, 
     return st;
 }
 
-/* The positions in x whose value is not in y; reuses t.first for them. */
-static int64_t positions_only_in_x(table *t, const mr_tensor *both, int64_t n_y, int64_t *only)
+/* The *n positions in x whose value is not in y. */
+static mr_status *positions_only_in_x(table *t, const mr_tensor *both, int64_t n_y, int64_t *only, int64_t *n)
 {
     comparison c = comparison_of(both->dtype);
-    int64_t n = 0;
-    for (int64_t i = 0; i < both->n; i++) {
-        int64_t k = table_number(t, both, i, c);
-        if (i >= n_y && t->first[k] >= n_y)
-            only[n++] = i - n_y;
+    int64_t numbers[BATCH];
+    *n = 0;
+    for (int64_t at = 0; at < both->n; at += BATCH) {
+        int m = (int)MR_MIN(BATCH, both->n - at);
+        if (!number_batch(t, both, at, m, c, numbers))
+            return table_full(both->n);
+        for (int k = 0; k < m; k++)
+            if (at + k >= n_y && t->first[numbers[k]] >= n_y)
+                only[(*n)++] = at + k - n_y;
     }
-    return n;
+    return NULL;
 }
 
 static mr_status *give_difference(mr_run *r, const mr_tensor *x, const int64_t *only, int64_t n)
@@ -395,7 +458,7 @@ static mr_status *list_diff(mr_run *r)
 {
     const mr_tensor *x = mr_in(r, 0), *y = mr_in(r, 1);
     mr_tensor *both = NULL;
-    int64_t *only = NULL;
+    int64_t *only = NULL, n;
     table t = {0};
     mr_status *st = NULL;
     if (x->rank != 1 || y->rank != 1)
@@ -408,7 +471,8 @@ static mr_status *list_diff(mr_run *r)
     only = mr_scratch(r, sizeof *only * (size_t)(x->n + 1));
     if (!only)
         MR_GO(mr_error(MR_RESOURCE_EXHAUSTED, "no memory to compare %lld values", (long long)x->n));
-    MR_GO(give_difference(r, x, only, positions_only_in_x(&t, both, y->n, only)));
+    MR_GO(positions_only_in_x(&t, both, y->n, only, &n));
+    MR_GO(give_difference(r, x, only, n));
 out:
     table_deinit(&t);
     mr_scratch_free(only);
