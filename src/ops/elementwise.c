@@ -7,7 +7,8 @@
  * and type serves all forms of broadcasting.
  *
  * Rows (runs along the innermost dimension of the walk) of at least LONG_ROW elements are separate blocks, in which
- * every operand is packed or a single value; several shorter rows form one block. */
+ * every operand is packed or a single value; several shorter rows form one block. If one of two inputs is a single
+ * value in every row and the op has a loop for that, nothing is copied and a row is one block. */
 #include "ops/elementwise.h"
 
 #include <string.h>
@@ -29,6 +30,7 @@ typedef struct job {
     mr_dtype types[MAX_OPERANDS];
     int64_t block; /* elements of a block */
     /* only when broadcasting: */
+    mr_each_loop *scalar_loop; /* for rows in which one input is a single value; NULL: none, or there are other rows */
     const mr_broadcast *b;
     bool direct[MAX_OPERANDS];
     int64_t period[MAX_OPERANDS];
@@ -97,6 +99,18 @@ static void same_part(void *ctx, int64_t begin, int64_t end)
 
 /* ---- long rows ---- */
 
+/* False: operand k has one value in each row. */
+static bool steps_in_row(const mr_broadcast *b, int k) { return b->strides[k - 1][b->rank - 1] != 0; }
+
+/* The loop for rows in which exactly one of two inputs is a single value; NULL: there are other rows, or the op has no
+ * such loop. */
+static mr_each_loop *find_scalar_loop(const job *j)
+{
+    if (j->n != 3 || j->e->widen || steps_in_row(j->b, 1) == steps_in_row(j->b, 2))
+        return NULL;
+    return steps_in_row(j->b, 2) ? j->e->first_scalar : j->e->second_scalar;
+}
+
 /* Computes elements at..at+n of one row. */
 static void row_piece(const job *j, const mr_broadcast_row *row, int64_t first, int64_t at,
                       int64_t n, scratch *s)
@@ -104,12 +118,15 @@ static void row_piece(const job *j, const mr_broadcast_row *row, int64_t first, 
     void *p[MAX_OPERANDS] = {j->p[0] + (size_t)(first + at) * j->bytes[0]};
     bool fresh[MAX_OPERANDS];
     for (int k = 1; k < j->n; k++) {
-        bool steps = j->b->strides[k - 1][j->b->rank - 1] != 0;
+        bool steps = steps_in_row(j->b, k);
         char *from = j->p[k] + (size_t)(row->offsets[k - 1] + (steps ? at : 0)) * j->bytes[k];
-        p[k] = steps ? from : s->packed[k];
-        fresh[k] = steps || spread_element(j, k, from, n, s);
+        p[k] = steps || j->scalar_loop ? from : s->packed[k];
+        fresh[k] = steps || (!j->scalar_loop && spread_element(j, k, from, n, s));
     }
-    block_run(j, p, fresh, n, s);
+    if (j->scalar_loop)
+        j->scalar_loop(p, n);
+    else
+        block_run(j, p, fresh, n, s);
 }
 
 static void rows_part(void *ctx, int64_t begin, int64_t end)
@@ -121,7 +138,7 @@ static void rows_part(void *ctx, int64_t begin, int64_t end)
     scratch s;
     scratch_init(&s);
     for (int64_t done = begin; done < end;) {
-        int64_t n = MR_MIN(MR_MIN(j->block, width - at), end - done);
+        int64_t n = MR_MIN(MR_MIN(j->scalar_loop ? INT64_MAX : j->block, width - at), end - done);
         row_piece(j, &where, row * width, at, n, &s);
         done += n;
         at += n;
@@ -227,6 +244,7 @@ static mr_status *broadcast_run(mr_run *r, const mr_each *e)
     if (b.n == 0)
         return NULL;
     if (b.n > 1 && b.dims[b.rank - 1] >= LONG_ROW) {
+        j.scalar_loop = find_scalar_loop(&j);
         split_work(r, b.n, e->cost_ns, rows_part, &j);
         return NULL;
     }

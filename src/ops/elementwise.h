@@ -47,6 +47,9 @@ typedef struct mr_each {
     mr_each_loop *loop;
     bool widen;    /* the loop is that of float: 16-bit elements are converted before and after */
     float cost_ns; /* of one element, roughly */
+    /* Loops in which one of two inputs is a single number; those of float have them. NULL: the number must be
+     * replicated for `loop`. */
+    mr_each_loop *first_scalar, *second_scalar;
 } mr_each;
 
 /* Runs the kernel whose mr_kernel.user is an mr_each. */
@@ -77,7 +80,10 @@ mr_status *mr_each_run_accel(mr_run *r);
     {.device = MR_ACCEL_KERNELS, .type = MR_FLOAT, .run = function, .user = (void *)(uintptr_t) "each_" #fn},
 
 #define MR_UNARY(fn, TYPES, ...) MR_EACH(1, SAME, FAST, fn, TYPES, __VA_ARGS__)
-#define MR_BINARY(fn, TYPES, ...) MR_EACH(2, SAME, FAST, fn, TYPES, __VA_ARGS__)
+#define MR_BINARY(fn, TYPES, ...)                                        \
+    TYPES(MR_EACH_LOOP_ROW, 2, MR_EACH_SAME, FAST, fn, (__VA_ARGS__))     \
+    TYPES(MR_EACH_SCALAR_ROW, fn, (__VA_ARGS__))                          \
+    TYPES(MR_EACH_CONST_ROW, PAIR, fn)
 #define MR_TERNARY(fn, TYPES, ...) MR_EACH(3, SAME, FAST, fn, TYPES, __VA_ARGS__)
 #define MR_UNARY_SLOW(fn, TYPES, ...) MR_EACH(1, SAME, SLOW, fn, TYPES, __VA_ARGS__)
 #define MR_BINARY_SLOW(fn, TYPES, ...) MR_EACH(2, SAME, SLOW, fn, TYPES, __VA_ARGS__)
@@ -115,14 +121,24 @@ mr_status *mr_each_run_accel(mr_run *r);
         }                                                                   \
     }
 
+#define MR_EACH_SCALAR_ROW(E, name, number, S, C, fn, expr)                             \
+    MR_EACH_IF_FLOAT_##E(MR_EACH_LOOP(MR_CLONES, X_AND_VALUE, S, S, fn##_second_scalar, expr) \
+                             MR_EACH_LOOP(MR_CLONES, VALUE_AND_Y, S, S, fn##_first_scalar, expr))
+
 #define MR_EACH_CONST_ROW(E, name, number, S, C, speed, fn) \
-    static const mr_each fn##_##name = MR_EACH_CONST_##E(fn, name, MR_EACH_COST_##speed(S));
-#define MR_EACH_OWN(fn, name, cost) {fn##_##name##_loop, false, cost}
-#define MR_EACH_WIDE(fn, name, cost) {fn##_float_loop, true, cost}
+    static const mr_each fn##_##name = {MR_EACH_CONST_##E(fn, name, MR_EACH_COST_##speed(S)), MR_EACH_SCALARS_##speed(E, fn)};
+#define MR_EACH_OWN(fn, name, cost) fn##_##name##_loop, false, cost
+#define MR_EACH_WIDE(fn, name, cost) fn##_float_loop, true, cost
+#define MR_EACH_SCALARS_FAST(E, fn)
+#define MR_EACH_SCALARS_SLOW(E, fn)
+#define MR_EACH_SCALARS_ARRAY(E, fn)
+#define MR_EACH_SCALARS_CLONED(E, fn)
+#define MR_EACH_SCALARS_PAIR(E, fn) MR_EACH_IF_FLOAT_##E(fn##_first_scalar, fn##_second_scalar)
 
 #define MR_EACH_SAME(S) S
 #define MR_EACH_BOOL(S) bool
 #define MR_EACH_COST_FAST(S) (0.1f * sizeof(S))
+#define MR_EACH_COST_PAIR(S) MR_EACH_COST_FAST(S)
 #define MR_EACH_COST_SLOW(S) 15.0f
 #define MR_EACH_COST_ARRAY(S) 1.5f
 #define MR_EACH_COST_CLONED(S) 1.0f
@@ -133,6 +149,10 @@ mr_status *mr_each_run_accel(mr_run *r);
 #define MR_EACH_PTRS_1(S) const S *a = p[1];
 #define MR_EACH_PTRS_2(S) MR_EACH_PTRS_1(S) const S *b = p[2];
 #define MR_EACH_PTRS_3(S) MR_EACH_PTRS_2(S) const S *c = p[3];
+#define MR_EACH_PTRS_X_AND_VALUE(S) MR_EACH_PTRS_1(S) const S y = *(const S *)p[2];
+#define MR_EACH_PTRS_VALUE_AND_Y(S) const S x = *(const S *)p[1], *b = p[2];
+#define MR_EACH_LOAD_X_AND_VALUE(S) const S x = a[i];
+#define MR_EACH_LOAD_VALUE_AND_Y(S) const S y = b[i];
 #define MR_EACH_LOAD_1(S) const S x = a[i];
 #define MR_EACH_LOAD_2(S) MR_EACH_LOAD_1(S) const S y = b[i];
 #define MR_EACH_LOAD_3(S) MR_EACH_LOAD_2(S) const S z = c[i];
@@ -159,6 +179,20 @@ mr_status *mr_each_run_accel(mr_run *r);
 #define MR_EACH_IF_LOOP_UINT64(...) __VA_ARGS__
 #define MR_EACH_IF_LOOP_COMPLEX64(...) __VA_ARGS__
 #define MR_EACH_IF_LOOP_COMPLEX128(...) __VA_ARGS__
+#define MR_EACH_IF_FLOAT_HALF(...)
+#define MR_EACH_IF_FLOAT_BFLOAT16(...)
+#define MR_EACH_IF_FLOAT_FLOAT(...) __VA_ARGS__
+#define MR_EACH_IF_FLOAT_DOUBLE(...)
+#define MR_EACH_IF_FLOAT_INT8(...)
+#define MR_EACH_IF_FLOAT_UINT8(...)
+#define MR_EACH_IF_FLOAT_INT16(...)
+#define MR_EACH_IF_FLOAT_UINT16(...)
+#define MR_EACH_IF_FLOAT_INT32(...)
+#define MR_EACH_IF_FLOAT_UINT32(...)
+#define MR_EACH_IF_FLOAT_INT64(...)
+#define MR_EACH_IF_FLOAT_UINT64(...)
+#define MR_EACH_IF_FLOAT_COMPLEX64(...)
+#define MR_EACH_IF_FLOAT_COMPLEX128(...)
 #define MR_EACH_CONST_HALF MR_EACH_WIDE
 #define MR_EACH_CONST_BFLOAT16 MR_EACH_WIDE
 #define MR_EACH_CONST_FLOAT MR_EACH_OWN

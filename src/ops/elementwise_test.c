@@ -31,15 +31,11 @@ static int64_t index_in(int rank, const int64_t *dims, const int64_t *out, int64
     return offset;
 }
 
-/* Sub of two random tensors; the second one may lack its leading dimensions of 1. */
-static void check_sub(mr_kernel_fixture *b, mr_dtype type)
+/* Sub of two tensors; the second one lacks the first `skip` dimensions, which are 1. */
+static void check_sub_of(mr_kernel_fixture *b, mr_dtype type, int rank, const int64_t *x_dims, const int64_t *y_dims,
+                         int skip)
 {
-    int rank;
-    int64_t x_dims[8], y_dims[8], out[8];
-    random_shapes(&rank, x_dims, y_dims);
-    int skip = 0;
-    while (skip < rank && y_dims[skip] == 1 && mr_test_random() % 2)
-        skip++;
+    int64_t out[8];
     for (int d = 0; d < rank; d++)
         out[d] = x_dims[d] == 1 ? y_dims[d] : x_dims[d];
     mr_tensor *x = mr_kernel_fixture_random(type, rank, x_dims),
@@ -54,6 +50,39 @@ static void check_sub(mr_kernel_fixture *b, mr_dtype type)
     mr_tensor_unref(x);
     mr_tensor_unref(y);
     mr_tensor_unref(z);
+}
+
+static void check_sub(mr_kernel_fixture *b, mr_dtype type)
+{
+    int rank;
+    int64_t x_dims[8], y_dims[8];
+    random_shapes(&rank, x_dims, y_dims);
+    int skip = 0;
+    while (skip < rank && y_dims[skip] == 1 && mr_test_random() % 2)
+        skip++;
+    check_sub_of(b, type, rank, x_dims, y_dims, skip);
+}
+
+/* Rows around the limits of elementwise.c, with one number for each row or for all rows, on either side. */
+MR_TEST(elementwise_of_long_rows_and_single_numbers)
+{
+    static const int64_t lengths[] = {95, 96, 97, 103, 111, 112, 127, 1023, 1024, 1025, 5000, 20001};
+    static const mr_dtype types[] = {MR_FLOAT, MR_BFLOAT16, MR_DOUBLE};
+    for (int t = 0; t < MR_COUNT(types); t++) {
+        mr_kernel_fixture b;
+        mr_kernel_fixture_init(&b, 3, "Sub", NULL, 0, 2, (mr_dtype[]){types[t], types[t]});
+        for (int i = 0; i < MR_COUNT(lengths); i++) {
+            int64_t n = lengths[i];
+            check_sub_of(&b, types[t], 2, (int64_t[]){7, n}, (int64_t[]){7, 1}, 0);
+            check_sub_of(&b, types[t], 2, (int64_t[]){7, 1}, (int64_t[]){7, n}, 0);
+            check_sub_of(&b, types[t], 2, (int64_t[]){3, n}, (int64_t[]){1, 1}, 2);
+            check_sub_of(&b, types[t], 2, (int64_t[]){1, 1}, (int64_t[]){3, n}, 0);
+            check_sub_of(&b, types[t], 3, (int64_t[]){2, 3, n}, (int64_t[]){2, 1, 1}, 0);
+            check_sub_of(&b, types[t], 3, (int64_t[]){2, 1, n}, (int64_t[]){1, 3, 1}, 1);
+            check_sub_of(&b, types[t], 2, (int64_t[]){4, 1}, (int64_t[]){1, n}, 1);
+        }
+        mr_kernel_fixture_deinit(&b);
+    }
 }
 
 MR_TEST(elementwise_broadcast_equals_a_plain_loop)
