@@ -18,7 +18,7 @@ struct mr_resources {
     mr_mutex mu;
     char *default_container;
     mr_map containers; /* name -> mr_map * MR_GUARDED_BY(mu) */
-    uint64_t n_removals MR_GUARDED_BY(mu); /* plus 1 */
+    uint64_t n_removals MR_GUARDED_BY(mu);
 };
 
 typedef MR_VEC(mr_object *) object_vec;
@@ -28,7 +28,6 @@ mr_resources *mr_resources_new(const char *default_container)
 {
     mr_resources *m = mr_new(mr_resources);
     mr_mutex_init(&m->mu);
-    m->n_removals = 1;
     m->default_container = mr_strdup(default_container);
     return m;
 }
@@ -174,7 +173,7 @@ mr_status *mr_resources_find_or_make_again(mr_resources *m, mr_sv container, mr_
                                            mr_resource_memo *memo, mr_object **out)
 {
     mr_lock(&m->mu);
-    if (MR_LIKELY(memo->n_removals == m->n_removals)) {
+    if (MR_LIKELY(memo->manager == m && memo->n_removals == m->n_removals)) {
         *out = mr_object_ref(memo->object);
         mr_unlock(&m->mu);
         return NULL;
@@ -188,7 +187,7 @@ mr_status *mr_resources_find_or_make_again(mr_resources *m, mr_sv container, mr_
         put_locked(m, &k, o);
     if (!st) {
         *out = mr_object_ref(o);
-        *memo = (mr_resource_memo){o, m->n_removals};
+        *memo = (mr_resource_memo){m, o, m->n_removals};
     }
     mr_unlock(&m->mu);
     key_deinit(&k);

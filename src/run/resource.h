@@ -26,9 +26,9 @@ mr_status *mr_resources_find_or_make(mr_resources *m, mr_sv container, mr_sv nam
                                      const mr_object_type *type,
                                      mr_status *(*make)(void *ctx, mr_object **out), void *ctx,
                                      mr_object **out);
-/* What a kernel found when it last looked for a name, kept in its state; zero at first. It belongs to one manager, whose
- * lock guards it, and to one name. */
+/* What a kernel found when it last looked for a name, kept in its state; zero at first. The manager's lock guards it. */
 typedef struct mr_resource_memo {
+    const mr_resources *manager;
     mr_object *object; /* the manager's reference */
     uint64_t n_removals;
 } mr_resource_memo;
