@@ -64,7 +64,9 @@ static void forget(void)
     pthread_mutex_init(&mu, NULL);
     for (int i = 0; watching && i < 2; i++)
         close(pipe_ends[i]);
-    watching = waiting = fired = false;
+    watching = false;
+    atomic_store(&waiting, false);
+    atomic_store(&fired, false);
     depth = 0;
 }
 
