@@ -8,6 +8,8 @@
  * more than the message itself has bytes. */
 #include "ps/wire.h"
 
+#include "tensor/allocator.h"
+
 enum { HEAD_SIZE = 4, MAX_ADDRESS = 512 };
 #define MAX_HEAD ((size_t)64 << 20)
 
@@ -50,10 +52,12 @@ mr_ps_blob *mr_ps_blob_new_counted(size_t n, mr_ps_tally *t)
     return b;
 }
 
+/* From the tensors' allocator: in fresh memory from the system, page faults take as long as sending the bytes. */
 mr_ps_blob *mr_ps_blob_new(size_t n)
 {
     size_t bytes;
-    mr_ps_blob *b = mr_size_add(n, sizeof(mr_ps_blob), &bytes) ? mr_try_alloc(bytes) : NULL;
+    mr_allocator *a = mr_cpu_allocator();
+    mr_ps_blob *b = mr_size_add(n, sizeof(mr_ps_blob), &bytes) ? a->alloc(a, bytes) : NULL;
     if (!b)
         return NULL;
     mr_refs_init(&b->refs);
@@ -75,7 +79,8 @@ void mr_ps_blob_unref(mr_ps_blob *b)
         return;
     if (b->tally)
         count_out(b->tally, b->n);
-    mr_free(b);
+    mr_allocator *a = mr_cpu_allocator();
+    a->free(a, b, sizeof(mr_ps_blob) + b->n);
 }
 
 static void drop_blob(void *b) { mr_ps_blob_unref(b); }
