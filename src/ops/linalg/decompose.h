@@ -26,10 +26,21 @@ typedef struct mr_decompose { /* of one type */
 mr_dtype mr_full_type(mr_dtype t);
 const mr_decompose *mr_decompose_of(mr_dtype type); /* of such a type */
 
-typedef enum mr_decompose_kind { MR_DECOMPOSE_QR, MR_DECOMPOSE_EIGH, MR_DECOMPOSE_SVD } mr_decompose_kind;
+typedef enum mr_decompose_kind {
+    MR_DECOMPOSE_QR,
+    MR_DECOMPOSE_EIGH,
+    MR_DECOMPOSE_SVD,
+    MR_DECOMPOSE_EIG, /* mr_eig of schur.h; not for mr_decompose_for */
+} mr_decompose_kind;
 /* The best functions for the m x n elements of t from `at` on: LAPACK's in the tensor's type (float for half), if they
  * are available and suit the matrix, or those of mr_decompose_of in double or complex128. */
 const mr_decompose *mr_decompose_for(mr_decompose_kind kind, const mr_tensor *t, int64_t at, int64_t m, int64_t n);
+
+/* True if LAPACK is available and better for these m x n elements of t. */
+bool mr_lapack_suits(mr_decompose_kind kind, const mr_tensor *t, int64_t at, int64_t m, int64_t n);
+/* Eigenvalues of an n x n matrix for which that is true, in the type of its tensor, and vectors of length 1 as columns
+ * of v, or NULL. e and v have the complex type of the same precision. Overwrites A. */
+mr_status *mr_eig_by_lapack(const mr_run *r, mr_dtype type, int64_t n, void *a, void *e, void *v, bool *ok);
 
 /* Converts n elements of a tensor from `at` on to mr_full_type or another type, in new memory (which the caller
  * releases with mr_scratch_free); and back. */

@@ -12,10 +12,14 @@
 /* LAPACK's integers have 32 bits, which must hold the size of its workspace: up to 4 squares of the shorter side. */
 enum { LARGEST = 1 << 24, LARGEST_SQUARE = 16000 };
 
+/* The least size of complex matrices whose eigenvalues LAPACK computes faster than schur.c. */
+enum { LEAST_EIG_COMPLEX64 = 150, LEAST_EIG_COMPLEX128 = 250 };
+
 /* The least size of the shorter side, and of the matrix, for which LAPACK is faster. */
 static const struct {
     int64_t side, elements;
-} least_size[] = {[MR_DECOMPOSE_QR] = {8, 2048}, [MR_DECOMPOSE_EIGH] = {80, 0}, [MR_DECOMPOSE_SVD] = {12, 0}};
+} least_size[] = {[MR_DECOMPOSE_QR] = {8, 2048}, [MR_DECOMPOSE_EIGH] = {80, 0}, [MR_DECOMPOSE_SVD] = {12, 0},
+                  [MR_DECOMPOSE_EIG] = {12, 0}};
 
 static void product(const mr_product *p, void *room)
 {
@@ -71,6 +75,14 @@ static mr_status *run_svd(const mr_run *r, mr_dtype type, int64_t m, int64_t n, 
     mr_lapack_call c;
     MR_TRY(make_call(r, type, l->svd_room(type, m, n, ku, kv, v), &c));
     return finish(&c, l->svd(&c, m, n, a, s, ku, u, kv, v), ok);
+}
+
+mr_status *mr_eig_by_lapack(const mr_run *r, mr_dtype type, int64_t n, void *a, void *e, void *v, bool *ok)
+{
+    const mr_lapack *l = mr_lapack_here();
+    mr_lapack_call c;
+    MR_TRY(make_call(r, type, l->eig_room(type, n, v), &c));
+    return finish(&c, l->eig(&c, n, a, e, v), ok);
 }
 
 #define TABLE(name, TYPE)                                                                                           \
@@ -130,11 +142,19 @@ static bool are_finite(const mr_tensor *t, int64_t at, int64_t n)
     return finite;
 }
 
-const mr_decompose *mr_decompose_for(mr_decompose_kind kind, const mr_tensor *t, int64_t at, int64_t m, int64_t n)
+bool mr_lapack_suits(mr_decompose_kind kind, const mr_tensor *t, int64_t at, int64_t m, int64_t n)
 {
     int64_t p = MR_MIN(m, n);
-    bool fits = p >= least_size[kind].side && m * n >= least_size[kind].elements && p <= LARGEST_SQUARE && MR_MAX(m, n) < LARGEST;
-    if (!fits || !mr_lapack_here() || !are_finite(t, at, m * n))
+    bool fits = p >= least_size[kind].side && m * n >= least_size[kind].elements && p <= LARGEST_SQUARE &&
+                MR_MAX(m, n) < LARGEST;
+    if (kind == MR_DECOMPOSE_EIG && mr_dtype_is_complex((mr_dtype)t->dtype))
+        fits &= p >= (t->dtype == MR_COMPLEX64 ? LEAST_EIG_COMPLEX64 : LEAST_EIG_COMPLEX128);
+    return fits && mr_lapack_here() && are_finite(t, at, m * n);
+}
+
+const mr_decompose *mr_decompose_for(mr_decompose_kind kind, const mr_tensor *t, int64_t at, int64_t m, int64_t n)
+{
+    if (!mr_lapack_suits(kind, t, at, m, n))
         return mr_decompose_of(mr_full_type((mr_dtype)t->dtype));
     switch (t->dtype) {
     case MR_DOUBLE: return &double_table;

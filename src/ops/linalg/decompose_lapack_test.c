@@ -173,6 +173,94 @@ MR_TEST(decompose_lapack_gives_the_same_eigenvalues_as_our_own)
         }
 }
 
+static mr_status *try_eig(bool lapack, mr_tensor *a, mr_tensor **out)
+{
+    mr_kernel_fixture b;
+    mr_dtype type = (mr_dtype)a->dtype, full = type == MR_FLOAT || type == MR_COMPLEX64 ? MR_COMPLEX64 : MR_COMPLEX128;
+    mr_lapack_use(lapack);
+    mr_kernel_fixture_init(&b, 1, "Eig", MR_ATTRS({"Tout", mr_a_type(full)}), 1, &type);
+    mr_status *st = mr_kernel_fixture_run(&b, (mr_tensor *[]){mr_tensor_ref(a)}, out);
+    mr_kernel_fixture_deinit(&b);
+    mr_lapack_use(true);
+    return st;
+}
+
+/* The largest distance of an entry of x to the nearest one of y. */
+static double farthest(const mr_tensor *x, const mr_tensor *y)
+{
+    double worst = 0;
+    for (int64_t i = 0; i < x->n; i++) {
+        double nearest = INFINITY;
+        for (int64_t j = 0; j < y->n; j++)
+            nearest = fmin(nearest, cabs(at(x, i) - at(y, j)));
+        worst = fmax(worst, nearest);
+    }
+    return worst;
+}
+
+/* The largest entry of A V - V diag(e), and of the lengths of V's columns minus 1. */
+static double worst_eigenvector(const mr_tensor *a, const mr_tensor *e, const mr_tensor *v)
+{
+    double worst = 0;
+    int64_t n = e->n;
+    for (int64_t j = 0; j < n; j++) {
+        double squares = 0;
+        for (int64_t i = 0; i < n; i++) {
+            number sum = -at(v, i * n + j) * at(e, j);
+            for (int64_t k = 0; k < n; k++)
+                sum += at(a, i * n + k) * at(v, k * n + j);
+            worst = fmax(worst, cabs(sum));
+            squares += creal(at(v, i * n + j) * conj(at(v, i * n + j)));
+        }
+        worst = fmax(worst, fabs(sqrt(squares) - 1));
+    }
+    return worst;
+}
+
+MR_TEST(decompose_lapack_gives_the_same_eigenvalues_of_any_matrix_as_our_own)
+{
+    static const int64_t sizes[] = {12, 37, 100, 150, 250};
+    need_lapack();
+    for (int t = 0; t < 4; t++)
+        for (int s = 0; s < MR_COUNT(sizes); s++) {
+            mr_tensor *a = random_matrix(types[t], sizes[s], sizes[s], false), *x[2], *y[2];
+            double limit = 2000 * rounding_of(types[t]);
+            if (!mr_lapack_suits(MR_DECOMPOSE_EIG, a, 0, sizes[s], sizes[s])) {
+                MR_CHECK(mr_dtype_is_complex(types[t]) && s < 4);
+                mr_tensor_unref(a);
+                continue;
+            }
+            MR_CHECK_OK(try_eig(true, a, x));
+            MR_CHECK_OK(try_eig(false, a, y));
+            MR_CHECK(worst_eigenvector(a, x[0], x[1]) < limit);
+            MR_CHECK(farthest(x[0], y[0]) < 10 * limit && farthest(y[0], x[0]) < 10 * limit);
+            release(x, 2);
+            release(y, 2);
+            mr_tensor_unref(a);
+        }
+}
+
+/* A rotation has the eigenvalues i and -i. */
+MR_TEST(decompose_lapack_conjugates_the_second_of_two_eigenvectors)
+{
+    enum { N = 16 };
+    need_lapack();
+    mr_tensor *a = random_matrix(MR_DOUBLE, N, N, false), *x[2];
+    memset(a->data, 0, sizeof(double) * N * N);
+    for (int64_t i = 0; i < N; i += 2) {
+        MR_DATA(double, a)[i * N + i + 1] = (double)-(1 + i);
+        MR_DATA(double, a)[(i + 1) * N + i] = (double)(1 + i);
+    }
+    MR_CHECK_OK(try_eig(true, a, x));
+    MR_CHECK(worst_eigenvector(a, x[0], x[1]) < 1e-13);
+    for (int64_t i = 0; i < N; i += 2) {
+        MR_CHECK(creal(at(x[0], i)) == 0 && cimag(at(x[0], i)) > 0);
+        MR_CHECK(at(x[0], i + 1) == conj(at(x[0], i)));
+    }
+    release(x, 2);
+    mr_tensor_unref(a);
+}
+
 /* LAPACK reflects more than 128 columns in blocks of 32. */
 MR_TEST(decompose_lapack_takes_large_matrices)
 {
@@ -273,7 +361,11 @@ MR_TEST(decompose_lapack_ends_when_its_step_is_cancelled)
     MR_CHECK(d != mr_decompose_of(MR_DOUBLE));
     MR_CHECK_OK(d->svd(&r, N, N, a->data, values, N, u, N, v, &ok));
     MR_CHECK(ok);
+    static mr_c128 e[N];
+    MR_CHECK_OK(mr_eig_by_lapack(&r, MR_DOUBLE, N, u, e, NULL, &ok));
+    MR_CHECK(ok);
     mr_cancel_start(cancel);
+    MR_CHECK_ERR(mr_eig_by_lapack(&r, MR_DOUBLE, N, a->data, e, NULL, &ok), MR_CANCELLED, "Svd was cancelled");
     MR_CHECK_ERR(d->svd(&r, N, N, a->data, values, N, u, N, v, &ok), MR_CANCELLED, "Svd was cancelled");
     MR_CHECK_ERR(d->qr(&r, N, N, N, a->data, u), MR_CANCELLED, "cancelled");
     MR_CHECK_ERR(d->eigh(&r, N, a->data, values, v, &ok), MR_CANCELLED, "cancelled");

@@ -1,6 +1,6 @@
 /* ops/linalg/eig.c -- Eig: eigenvalues and eigenvectors of any square matrices, as complex numbers. */
+#include "ops/linalg/decompose.h"
 #include "ops/linalg/emit.h"
-#include "ops/linalg/matrices.h"
 #include "ops/linalg/schur.h"
 #include "run/scratch.h"
 
@@ -21,34 +21,31 @@ typedef struct job {
     bool vectors;
 } job;
 
-static void store_numbers(const mr_c128 *from, int64_t n, mr_tensor *t, int64_t at)
-{
-    size_t size = mr_dtype_size((mr_dtype)t->dtype);
-    mr_dtype_convert(MR_COMPLEX128, from, (mr_dtype)t->dtype, (char *)t->data + (size_t)at * size,
-                     n, false);
-}
-
+/* Matrix i, by LAPACK in the type of the tensor or by schur.c in complex128. */
 static mr_status *eig_one(mr_matrix_job *base, int64_t i)
 {
     mr_status *st = NULL;
     job *j = (job *)base;
+    const mr_run *r = j->base.r;
     int64_t n = j->n;
-    bool ok;
-    mr_c128 *room = mr_scratch_zeroed(j->base.r, (size_t)(2 * n * n + n), sizeof(mr_c128));
-    if (!room)
-        return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for a matrix of %lld x %lld",
-                        (long long)n, (long long)n);
-    mr_c128 *v = room + n * n, *e = v + n * n;
-    mr_dtype_convert((mr_dtype)j->a->dtype, mr_matrix_at(j->a, i), MR_COMPLEX128, room, n * n,
-                     false);
-    MR_GO(mr_eig(j->base.r, n, room, e, j->vectors ? v : NULL, &ok));
+    bool lapack = mr_lapack_suits(MR_DECOMPOSE_EIG, j->a, i * n * n, n, n), ok;
+    mr_dtype type = lapack ? (mr_dtype)j->a->dtype : MR_COMPLEX128;
+    mr_dtype full = type == MR_FLOAT || type == MR_COMPLEX64 ? MR_COMPLEX64 : MR_COMPLEX128;
+    void *a = NULL, *e = NULL, *v = NULL;
+    MR_GO(mr_unpack_as(r, j->a, i * n * n, n * n, type, &a));
+    MR_GO(mr_matrix_room(r, full, n, 1, &e));
+    if (j->vectors)
+        MR_GO(mr_matrix_room(r, full, n, n, &v));
+    MR_GO(lapack ? mr_eig_by_lapack(r, type, n, a, e, v, &ok) : mr_eig(r, n, a, e, v, &ok));
     if (!ok)
         MR_GO(mr_invalid("Eigen decomposition was not successful. The input might not be valid."));
-    store_numbers(e, n, j->e, i * n);
+    mr_repack(e, full, n, j->e, i * n);
     if (j->vectors)
-        store_numbers(v, n * n, j->v, i * n * n);
+        mr_repack(v, full, n * n, j->v, i * n * n);
 out:
-    mr_scratch_free(room);
+    mr_scratch_free(a);
+    mr_scratch_free(e);
+    mr_scratch_free(v);
     return st;
 }
 

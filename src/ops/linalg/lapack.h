@@ -8,7 +8,7 @@
 
 #include "ops/linalg/product.h"
 
-#define MR_LAPACK_ABI 1
+#define MR_LAPACK_ABI 2
 
 /* What the routines need from the library, and the memory of one call. */
 typedef struct mr_lapack_call {
@@ -26,9 +26,8 @@ typedef enum mr_lapack_result {
     MR_LAPACK_REFUSED,   /* LAPACK found an argument invalid: a bug of ours */
 } mr_lapack_result;
 
-/* As in mr_decompose, for finite numbers and matrices that are not empty, with dimensions below 2^24 and
- * the shorter one at most 16000; everything is in
- * the call's type except e and s. */
+/* As in mr_decompose, for finite numbers and matrices that are not empty, with dimensions below 2^24 and the shorter
+ * one at most 16000. Everything is in the call's type, but e and s are double, and the results of `eig` are complex. */
 typedef struct mr_lapack {
     int abi;
     size_t (*qr_room)(mr_dtype type, int64_t m, int64_t n, int64_t k);
@@ -38,6 +37,9 @@ typedef struct mr_lapack {
     size_t (*svd_room)(mr_dtype type, int64_t m, int64_t n, int64_t ku, int64_t kv, bool vectors);
     mr_lapack_result (*svd)(const mr_lapack_call *c, int64_t m, int64_t n, void *a, double *s, int64_t ku, void *u,
                             int64_t kv, void *v);
+    /* Eigenvalues of any square matrix, and vectors of length 1 as columns of v; NULL: not computed. Overwrites A. */
+    size_t (*eig_room)(mr_dtype type, int64_t n, bool vectors);
+    mr_lapack_result (*eig)(const mr_lapack_call *c, int64_t n, void *a, void *e, void *v);
 } mr_lapack;
 
 /* The routines; NULL if the library cannot be loaded. */

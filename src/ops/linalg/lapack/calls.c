@@ -53,6 +53,8 @@ static fint size_from(double v) { return (fint)MR_MIN(nextafter((float)v, INFINI
 #define ORGQR sorgqr_
 #define HEEVD ssyevd_
 #define GESDD sgesdd_
+#define GEEV sgeev_
+#define C mr_c64
 #define RE(x) (x)
 #define IM(x) 0.0f
 #define CONJ(x) (x)
@@ -66,6 +68,8 @@ static fint size_from(double v) { return (fint)MR_MIN(nextafter((float)v, INFINI
 #define ORGQR dorgqr_
 #define HEEVD dsyevd_
 #define GESDD dgesdd_
+#define GEEV dgeev_
+#define C mr_c128
 #define RE(x) (x)
 #define IM(x) 0.0
 #define CONJ(x) (x)
@@ -79,6 +83,8 @@ static fint size_from(double v) { return (fint)MR_MIN(nextafter((float)v, INFINI
 #define ORGQR cungqr_
 #define HEEVD cheevd_
 #define GESDD cgesdd_
+#define GEEV cgeev_
+#define C mr_c64
 #define RE(x) crealf(x)
 #define IM(x) cimagf(x)
 #define CONJ(x) conjf(x)
@@ -92,6 +98,8 @@ static fint size_from(double v) { return (fint)MR_MIN(nextafter((float)v, INFINI
 #define ORGQR zungqr_
 #define HEEVD zheevd_
 #define GESDD zgesdd_
+#define GEEV zgeev_
+#define C mr_c128
 #define RE(x) creal(x)
 #define IM(x) cimag(x)
 #define CONJ(x) conj(x)
@@ -115,6 +123,8 @@ static size_t svd_room(mr_dtype type, int64_t m, int64_t n, int64_t ku, int64_t 
     OF_TYPE(type, svd_room, m, n, ku, kv, vectors)
 }
 
+static size_t eig_room(mr_dtype type, int64_t n, bool vectors) { OF_TYPE(type, eig_room, n, vectors) }
+
 static mr_lapack_result qr_call(int64_t m, int64_t n, int64_t k, void *a, void *q)
 {
     OF_TYPE(mr_lapack_now.call->type, qr, m, n, k, a, q)
@@ -128,6 +138,11 @@ static mr_lapack_result eigh_call(int64_t n, void *a, double *e, void *v)
 static mr_lapack_result svd_call(int64_t m, int64_t n, void *a, double *s, int64_t ku, void *u, int64_t kv, void *v)
 {
     OF_TYPE(mr_lapack_now.call->type, svd, m, n, a, s, ku, u, kv, v)
+}
+
+static mr_lapack_result eig_call(int64_t n, void *a, void *e, void *v)
+{
+    OF_TYPE(mr_lapack_now.call->type, eig, n, a, e, v)
 }
 
 /* Runs a call; BLAS may leave it early, with the reason. */
@@ -152,9 +167,14 @@ static mr_lapack_result svd(const mr_lapack_call *c, int64_t m, int64_t n, void 
     GUARDED(c, svd_call(m, n, a, s, ku, u, kv, v));
 }
 
+static mr_lapack_result eig(const mr_lapack_call *c, int64_t n, void *a, void *e, void *v)
+{
+    GUARDED(c, eig_call(n, a, e, v));
+}
+
 const mr_lapack *mr_lapack_get(int abi)
 {
-    static const mr_lapack table = {MR_LAPACK_ABI, qr_room, qr, eigh_room, eigh, svd_room, svd};
+    static const mr_lapack table = {MR_LAPACK_ABI, qr_room, qr, eigh_room, eigh, svd_room, svd, eig_room, eig};
     return abi == MR_LAPACK_ABI ? &table : NULL;
 }
 
@@ -173,6 +193,14 @@ void HEEVD(const char *jobz, const char *uplo, const fint *n, T *a, const fint *
            size_t l1, size_t l2);
 void GESDD(const char *jobz, const fint *m, const fint *n, T *a, const fint *lda, R *s, T *u, const fint *ldu, T *vt,
            const fint *ldvt, T *work, const fint *lwork, REAL_WORK(R *rwork) fint *iwork, fint *info, size_t l1);
+void GEEV(const char *jobvl, const char *jobvr, const fint *n, T *a, const fint *lda,
+#if COMPLEX
+          T *w,
+#else
+          T *wr, T *wi,
+#endif
+          T *vl, const fint *ldvl, T *vr, const fint *ldvr, T *work, const fint *lwork, REAL_WORK(R *rwork) fint *info,
+          size_t l1, size_t l2);
 
 /* to (rows x cols) = the transpose of `from` (cols x rows, `ld` apart), in squares that stay in the cache. */
 static void FN(transpose)(int64_t rows, int64_t cols, const T *from, int64_t ld, T *to)
@@ -395,6 +423,84 @@ static mr_lapack_result FN(svd)(int64_t m, int64_t n, void *a, double *s, int64_
     return info == 0 ? MR_LAPACK_OK : info > 0 ? MR_LAPACK_DIVERGED : MR_LAPACK_REFUSED;
 }
 
+/* ---- eigenvalues of any matrix ---- */
+
+typedef struct FN(eig_memory) {
+    T *copy, *values, *vectors, *work; /* values: of real matrices the real parts, then the imaginary ones */
+    R *rwork;
+    fint lwork;
+} FN(eig_memory);
+
+/* Calls LAPACK; lwork may be -1 for a query. */
+static fint FN(geev)(fint n, bool vectors, const FN(eig_memory) *w, T *work, fint lwork)
+{
+    fint info, one = 1;
+    GEEV("N", vectors ? "V" : "N", &n, w->copy, &n,
+#if COMPLEX
+         w->values,
+#else
+         w->values, w->values + n,
+#endif
+         NULL, &one, w->vectors, &n, work, &lwork, REAL_WORK(w->rwork) &info, 1, 1);
+    return info;
+}
+
+static void FN(eig_memory_cut)(pieces *p, int64_t n, bool vectors, FN(eig_memory) *w)
+{
+    T size = 0;
+    R rsize = 0;
+    *w = (FN(eig_memory)){.rwork = &rsize}; /* also written by a query */
+    FN(geev)((fint)n, vectors, w, &size, -1);
+    w->lwork = size_from((double)size);
+    w->copy = cut(p, n * n, sizeof(T));
+    w->values = cut(p, 2 * n, sizeof(T));
+    w->vectors = cut(p, vectors ? n * n : 0, sizeof(T));
+    w->work = cut(p, w->lwork, sizeof(T));
+    w->rwork = cut(p, 2 * n, sizeof(R));
+    cut_context(p, sizeof(T), n, &mr_lapack_now);
+}
+
+static size_t FN(eig_room)(int64_t n, bool vectors)
+{
+    pieces p = {0};
+    FN(eig_memory) w;
+    FN(eig_memory_cut)(&p, n, vectors, &w);
+    return p.bytes;
+}
+
+#if COMPLEX
+static void FN(eig_results)(int64_t n, const FN(eig_memory) *w, C *e, C *v)
+{
+    memcpy(e, w->values, sizeof(C) * (size_t)n);
+    if (v)
+        FN(transpose)(n, n, w->vectors, n, v);
+}
+#else
+/* Of two conjugated eigenvalues, the one with the positive imaginary part comes first, and the real and imaginary parts
+ * of its vector are two columns. */
+static void FN(eig_results)(int64_t n, const FN(eig_memory) *w, C *e, C *v)
+{
+    for (int64_t j = 0; j < n; j++) {
+        const R im = w->values[n + j];
+        e[j] = __builtin_complex(w->values[j], im);
+        const T *column = w->vectors + (im < 0 ? j - 1 : j) * n;
+        for (int64_t i = 0; v && i < n; i++)
+            v[i * n + j] = __builtin_complex(column[i], im > 0 ? column[n + i] : im < 0 ? -column[n + i] : 0);
+    }
+}
+#endif
+
+static mr_lapack_result FN(eig)(int64_t n, void *a, void *e, void *v)
+{
+    FN(eig_memory) w;
+    FN(eig_memory_cut)(&(pieces){mr_lapack_now.call->memory, 0}, n, v, &w);
+    FN(transpose)(n, n, a, n, w.copy);
+    fint info = FN(geev)((fint)n, v, &w, w.work, w.lwork);
+    if (info == 0)
+        FN(eig_results)(n, &w, e, v);
+    return info == 0 ? MR_LAPACK_OK : info > 0 ? MR_LAPACK_DIVERGED : MR_LAPACK_REFUSED;
+}
+
 #undef REAL_WORK
 #undef T
 #undef R
@@ -404,6 +510,8 @@ static mr_lapack_result FN(svd)(int64_t m, int64_t n, void *a, double *s, int64_
 #undef ORGQR
 #undef HEEVD
 #undef GESDD
+#undef GEEV
+#undef C
 #undef CONJ
 #undef RE
 #undef IM
