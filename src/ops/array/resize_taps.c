@@ -76,7 +76,8 @@ AVX512 static void take_floats_64(const mr_taps *t, int64_t group, int64_t group
 VBMI static void take_bytes_64(const mr_taps *t, int64_t group, int64_t groups, const void *row, float *out)
 {
     for (int64_t g = group; g < group + groups; g++, out += 16) {
-        __m512i at = _mm512_loadu_si512((const uint8_t *)row + t->bases[g]), lanes = _mm512_loadu_si512(t->lanes + 16 * g);
+        __m512i at = _mm512_loadu_si512((const uint8_t *)row + t->bases[g]);
+        __m512i lanes = _mm512_loadu_si512(t->lanes + 16 * g);
         _mm512_storeu_ps(out, _mm512_cvtepi32_ps(_mm512_maskz_permutexvar_epi8(LOW_BYTES, lanes, at)));
     }
 }
@@ -125,7 +126,8 @@ AVX2 static void pick_bytes_32(const mr_taps *t, int64_t group, int64_t groups, 
     for (int64_t g = group; g < group + groups; g++, out += 8) {
         const __m128i *at = (const __m128i *)((const uint8_t *)row + t->bases[g]);
         __m256i lanes = _mm256_loadu_si256((const __m256i *)(t->lanes + 8 * g));
-        __m256i first = _mm256_add_epi32(lanes, limit), second = _mm256_add_epi32(_mm256_xor_si256(lanes, other), limit);
+        __m256i first = _mm256_add_epi32(lanes, limit);
+        __m256i second = _mm256_add_epi32(_mm256_xor_si256(lanes, other), limit);
         __m256i low = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(at)), first);
         __m256i high = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(at + 1)), second);
         _mm256_storeu_ps(out, _mm256_cvtepi32_ps(_mm256_or_si256(low, high)));
@@ -285,8 +287,8 @@ mr_status *mr_taps_new(const mr_run *r, mr_dtype type, int taps, const int64_t *
     int n_blocks = m ? divide_row(&s, m->window, NULL) : 0;
     if (n_blocks == 0)
         return NULL;
-    size_t group = (size_t)s.group, groups = ((size_t)(out_w * channels) + group - 1) / group, all = groups * (size_t)taps;
-    size_t room = (sizeof(mr_taps) + 63) / 64 * 64, one = (group + 1) * sizeof(int32_t);
+    size_t group = (size_t)s.group, groups = ((size_t)(out_w * channels) + group - 1) / group;
+    size_t all = groups * (size_t)taps, room = (sizeof(mr_taps) + 63) / 64 * 64, one = (group + 1) * sizeof(int32_t);
     mr_taps *t = mr_scratch(r, room + all * one + (size_t)n_blocks * sizeof(mr_taps_block) + 8);
     if (!t)
         return mr_error(MR_RESOURCE_EXHAUSTED, "no memory for the taps of %lld pixels", (long long)out_w);
