@@ -510,17 +510,29 @@ static void FN(run_long_factors)(const mr_fft *f, const R *from, bool exchange, 
     }
 }
 
-/* to = x w; the parts of x, or of the result, are exchanged. */
-MR_CLONES static void FN(multiply_line)(int64_t n, const FN(cx) *x, bool exchange_x, const FN(cx) *w, double scale,
-                                        bool exchange, FN(cx) *to)
+/* to = x w f, number by number; the parts of x, or of the result, are exchanged. to may be x. */
+MR_INLINE void FN(multiply_numbers)(int64_t n, const FN(cx) *x, const bool exchange_x, const FN(cx) *w, R f,
+                                    const bool exchange, FN(cx) *to)
 {
-    const R f = (R)scale;
-    for (int64_t k = 0; k < n; k++) {
+    MR_IVDEP for (int64_t k = 0; k < n; k++) {
         const R a = exchange_x ? x[k].im : x[k].re, b = exchange_x ? x[k].re : x[k].im;
         const R re = (a * w[k].re - b * w[k].im) * f, im = (a * w[k].im + b * w[k].re) * f;
         to[k].re = exchange ? im : re;
         to[k].im = exchange ? re : im;
     }
+}
+
+/* A loop for each case that occurs, without tests inside. */
+MR_CLONES static void FN(multiply_line)(int64_t n, const FN(cx) *x, bool exchange_x, const FN(cx) *w, double scale,
+                                        bool exchange, FN(cx) *to)
+{
+    MR_ASSERT(!exchange_x || !exchange);
+    if (exchange_x)
+        FN(multiply_numbers)(n, x, true, w, (R)scale, false, to);
+    else if (exchange)
+        FN(multiply_numbers)(n, x, false, w, (R)scale, true, to);
+    else
+        FN(multiply_numbers)(n, x, false, w, (R)scale, false, to);
 }
 
 /* As run_convolution, for one line. */
