@@ -246,14 +246,20 @@ static void join_columns(void *ctx, int64_t begin, int64_t end)
     }
 }
 
-/* Returns how many segments have rows. */
+/* Returns how many segments have rows. Consecutive rows of one segment are counted together: adding 1 to the same place
+ * again and again would wait for the last addition each time. */
 static int64_t count_rows(const mr_segments *s, bool *first, int64_t *counts)
 {
     int64_t used = 0;
-    for (int64_t k = 0; k < s->n; k++) {
+    for (int64_t k = 0, end; k < s->n; k = end) {
         int64_t id = mr_segment_id(s->ids, k);
-        first[k] = id >= 0 && counts[id]++ == 0;
+        for (end = k + 1; end < s->n && mr_segment_id(s->ids, end) == id;)
+            end++;
+        if (id < 0)
+            continue;
+        first[k] = counts[id] == 0;
         used += first[k];
+        counts[id] += end - k;
     }
     return used;
 }
