@@ -23,6 +23,7 @@
 enum {
     PIECES = 64,       /* per image; more if they would get too long */
     MIN_PIECE = 4096,  /* elements */
+    MIN_ROWS = 16,     /* per piece: what is done once for each channel of a piece takes little time */
     MAX_ROWS = 256,    /* per piece: long chains of additions lose digits */
     AHEAD = 1024,      /* elements from an addition to a later prefetch: a page, because hardware prefetches stop at its end */
     LINE = 16,         /* elements of a line of the cache */
@@ -40,14 +41,16 @@ typedef struct sum_job {
 
 static int64_t count_elements(const mr_channels *c) { return c->batch * c->channels * c->pixels; }
 
-/* The mean of n elements and the sum of their squared distances to it, from these sums around a center. If a sum is
- * not finite, the center is the mean: infinite or NaN. */
-MR_INLINE void store_moments(double center, double distance, double squares, double n, double *mean, double *out)
+/* The mean of some elements and the sum of their squared distances to it, from these sums around a center; inverse: 1 /
+ * their number. If a sum is not finite, the center is the mean: infinite or NaN. Without branches, so that loops become
+ * vectors. */
+MR_INLINE void store_moments(double center, double distance, double squares, double inverse, double *mean, double *out)
 {
-    bool finite = isfinite(distance);
-    double around = squares - distance * distance / n;
-    *mean = finite ? center + distance / n : center;
-    *out = !finite ? squares : around > 0 ? around : 0;
+    bool finite = distance - distance == 0;
+    double moved = center + distance * inverse, around = squares - distance * distance * inverse;
+    around = around > 0 ? around : 0;
+    *mean = finite ? moved : center;
+    *out = finite ? around : squares;
 }
 
 /* ---- channels last ---- */
@@ -135,12 +138,13 @@ MR_INLINE void fold_columns(const float *a, int64_t width, int64_t n, double *su
 }
 
 /* Sets the shift of each column to the mean of its channel in the piece. */
-MR_INLINE void center_columns(const piece_rows *p, columns *s, int64_t n, double count, double *sums)
+MR_INLINE void center_columns(const piece_rows *p, columns *s, int64_t n, double inverse, double *sums)
 {
     sum_columns(p, s);
     fold_columns(s->a, s->width, n, sums);
+    MR_IVDEP
     for (int64_t k = 0; k < n; k++)
-        s->shift[k] = (float)(sums[k] / count);
+        s->shift[k] = (float)(sums[k] * inverse);
     for (int64_t k = n; k < s->width; k++)
         s->shift[k] = s->shift[k - n];
     clear_columns(s);
@@ -150,21 +154,23 @@ MR_INLINE void center_columns(const piece_rows *p, columns *s, int64_t n, double
 MR_INLINE void sum_piece(const sum_job *j, const piece_rows *p, int64_t from, int64_t n, columns *s, double *part)
 {
     int64_t channels = j->c->channels;
-    double *first = part + from, *second = first + channels, count = (double)((p->n + from) / channels);
+    double *restrict first = part + from, *restrict second = first + channels;
+    double inverse = 1 / (double)((p->n + from) / channels);
     clear_columns(s);
     if (j->g) {
         memcpy(s->shift, j->shift + from, (size_t)s->width * sizeof(float));
         sum_products(p, s);
     } else {
-        center_columns(p, s, n, count, first);
+        center_columns(p, s, n, inverse, first);
         sum_squares(p, s);
     }
     fold_columns(s->a, s->width, n, first);
     fold_columns(s->b, s->width, n, second);
     if (j->g)
         return;
+    MR_IVDEP
     for (int64_t k = 0; k < n; k++)
-        store_moments((double)s->shift[k], first[k], second[k], count, &first[k], &second[k]);
+        store_moments((double)s->shift[k], first[k], second[k], inverse, &first[k], &second[k]);
 }
 
 MR_CLONES static void sum_rows(void *ctx, int64_t begin, int64_t end)
@@ -230,7 +236,7 @@ MR_CLONES static void sum_planes(void *ctx, int64_t begin, int64_t end)
         } else {
             float center = row_sum_float(x, n) / (float)n;
             plane_squares(x, center, n, first, second);
-            store_moments((double)center, *first, *second, (double)n, first, second);
+            store_moments((double)center, *first, *second, 1 / (double)n, first, second);
         }
     }
 }
@@ -246,7 +252,7 @@ static mr_status *run_pieces(mr_run *r, sum_job *j, mr_tensor **parts)
     j->piece = n / c->batch;
     if (rows) {
         int64_t wanted = MR_MAX(MIN_PIECE, n / PIECES) / c->period + 1;
-        j->piece = MR_MIN(MAX_ROWS, wanted) * c->period;
+        j->piece = MR_MIN(MAX_ROWS, MR_MAX(MIN_ROWS, wanted)) * c->period;
     }
     j->pieces = (n + j->piece - 1) / j->piece;
     MR_TRY(mr_run_temp(r, MR_DOUBLE, 2, (const int64_t[]){j->pieces, 2 * c->channels}, parts));
