@@ -586,8 +586,20 @@ static void filter_part(void *ctx, int64_t begin, int64_t end)
     j->alloc->free(j->alloc, room, bytes);
 }
 
+/* If windows have one row and all rows of the image, a batch is one image: the sums then go over rows of several images
+ * before they are added to the gradient. */
+static plain without_images(plain p)
+{
+    if (p.win_h != 1 || p.step_y != 1 || p.top != 0 || p.out_h != p.in_h)
+        return p;
+    p.in_h = p.out_h = p.batch * p.in_h;
+    p.batch = 1;
+    return p;
+}
+
 static void over_filter(mr_run *r, job *j)
 {
+    j->p = without_images(j->p);
     const plain *p = &j->p;
     int64_t run = p->win_w * p->in_c, panels = round_up(p->out_c, j->tiles->cols) / j->tiles->cols;
     int64_t wanted = 4 * mr_pool_shares(r->step->device->pool);
