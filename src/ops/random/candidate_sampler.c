@@ -6,6 +6,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "base/vmath.h"
 #include "ops/random/candidate_sampler.h"
 #include "run/scratch.h"
 
@@ -46,20 +47,19 @@ static float uniform_probability(const void *ctx, int64_t range, int64_t class_)
     return (float)(1.0 / (double)range);
 }
 
-/* Class c for uniform numbers in [0, log(range + 1)) that are between log(c + 1) and log(c + 2).  Rounding may
+/* ctx: log(range + 1).  Class c for uniform numbers in [0, log(range + 1)) that are between log(c + 1) and log(c + 2).  Rounding may
  * give a class just outside of the range, which is wrapped back into it. */
 static int64_t draw_log_uniform(const void *ctx, mr_words *w, int64_t range)
 {
-    (void)ctx;
-    double v = exp(mr_words_double(w) * log1p((double)range));
+    double v = exp(mr_words_double(w) * *(const double *)ctx);
     return v < 0x1p63 ? ((int64_t)v - 1) % range : 0;
 }
 
 static float log_uniform_probability(const void *ctx, int64_t range, int64_t class_)
 {
-    (void)ctx;
+    (void)range;
     double c = (double)class_;
-    return (float)(log((c + 2) / (c + 1)) / log1p((double)range));
+    return (float)(log((c + 2) / (c + 1)) / *(const double *)ctx);
 }
 
 /* ---- sampling without repetition ---- */
@@ -118,9 +118,25 @@ static mr_status *draw_unique(mr_run *r, const mr_sampler *d, const void *ctx, m
 
 /* ---- the op ---- */
 
-static float expected_count(float p, int64_t n, int64_t tries)
+/* How often each of n classes is expected among num_sampled: p each time, or if all had to differ, 1 - (1 - p)^tries. */
+static void expect_classes(const mr_sampler_state *s, const mr_sampler *d, const void *ctx, int64_t tries, int64_t n,
+                           const int64_t *classes, float *out)
 {
-    return tries == n ? p * (float)n : -expm1f((float)tries * log1pf(-p));
+    for (int64_t i = 0; i < n; i++)
+        out[i] = d->probability(ctx, s->range, classes[i]);
+    if (tries == s->num_sampled) {
+        for (int64_t i = 0; i < n; i++)
+            out[i] *= (float)tries;
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        out[i] = -out[i];
+    mr_vlog1p_f(n, out, out);
+    for (int64_t i = 0; i < n; i++)
+        out[i] *= (float)tries;
+    mr_vexpm1_f(n, out, out);
+    for (int64_t i = 0; i < n; i++)
+        out[i] = -out[i];
 }
 
 static mr_status *check_classes(const mr_sampler_state *s, const mr_tensor *classes)
@@ -162,16 +178,23 @@ mr_status *mr_sampler_run(mr_run *r, const mr_sampler *d, const void *ctx)
         MR_TRY(draw_unique(r, d, ctx, &w, sampled, &tries));
     for (int64_t i = 0; i < s->num_sampled && !s->unique; i++)
         sampled[i] = d->draw(ctx, &w, s->range);
-    for (int64_t i = 0; i < s->num_sampled; i++)
-        MR_DATA(float, out[2])[i] =
-            expected_count(d->probability(ctx, s->range, sampled[i]), s->num_sampled, tries);
-    for (int64_t i = 0; i < out[1]->n; i++)
-        MR_DATA(float, out[1])[i] =
-            expected_count(d->probability(ctx, s->range, classes[i]), s->num_sampled, tries);
+    expect_classes(s, d, ctx, tries, s->num_sampled, sampled, MR_DATA(float, out[2]));
+    expect_classes(s, d, ctx, tries, out[1]->n, classes, MR_DATA(float, out[1]));
     return NULL;
 }
 
-static mr_status *run_sampler(mr_run *r) { return mr_sampler_run(r, r->kernel->user, NULL); }
+static mr_status *run_uniform(mr_run *r)
+{
+    static const mr_sampler sampler = {draw_uniform, uniform_probability};
+    return mr_sampler_run(r, &sampler, NULL);
+}
+
+static mr_status *run_log_uniform(mr_run *r)
+{
+    static const mr_sampler sampler = {draw_log_uniform, log_uniform_probability};
+    double log_range = log1p((double)((const mr_sampler_state *)r->state)->range);
+    return mr_sampler_run(r, &sampler, &log_range);
+}
 
 /* Returns all classes, each once. */
 static mr_status *run_all(mr_run *r)
@@ -208,14 +231,11 @@ mr_status *mr_sampler_shape(mr_infer *c)
 #define RANGE_ATTRS                                                                             \
     "num_true: int >= 1; num_sampled: int >= 1; unique: bool; range_max: int >= 1; "            \
     "seed: int = 0; seed2: int = 0"
-#define SAMPLER_KERNEL(...)                          \
-    MR_KERNELS({.device = "CPU", .run = run_sampler,         \
-                .user = (void *)(uintptr_t)&(const mr_sampler){__VA_ARGS__}}, )
 
 MR_OP(LogUniformCandidateSampler,
     .doc      = "classes drawn by Zipf's law, if they are numbered by decreasing frequency",
     .attrs    = RANGE_ATTRS, SAMPLER_OP,
-    .kernels  = SAMPLER_KERNEL(draw_log_uniform, log_uniform_probability),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_log_uniform)),
     .examples = MR_EXAMPLES(
         "num_true=1 num_sampled=6 unique=false range_max=1000 seed=87654321 seed2=1: [[1], [5]] -> "
         "[545, 15, 111, 129, 1, 5], [[0.35213158], [0.13387421]], "
@@ -234,7 +254,7 @@ MR_OP(LogUniformCandidateSampler,
 MR_OP(UniformCandidateSampler,
     .doc      = "classes drawn uniformly",
     .attrs    = RANGE_ATTRS, SAMPLER_OP,
-    .kernels  = SAMPLER_KERNEL(draw_uniform, uniform_probability),
+    .kernels  = MR_KERNELS(MR_CPU_ANY(run_uniform)),
     .examples = MR_EXAMPLES(
         "num_true=1 num_sampled=4 unique=false range_max=8: [[0], [1]] -> "
         "shape(4), [[0.5], [0.5]], [0.5, 0.5, 0.5, 0.5]",

@@ -162,23 +162,29 @@ static mr_status *check_updates(const mr_tensor *var, const mr_tensor *indices, 
                              MR_TENSOR_SHAPE(updates), MR_TENSOR_SHAPE(indices), MR_TENSOR_SHAPE(var));
 }
 
-/* Updates one row with row k of `updates`, or each of its elements with the scalar. */
-static mr_status *apply_row(mr_update_kind kind, mr_tensor *var, int64_t at, const mr_tensor *updates, int64_t k, int64_t inner)
+/* Replaces a row by row k of `updates`, or each of its elements by the scalar. */
+static mr_status *set_row(mr_tensor *var, int64_t at, const mr_tensor *updates, int64_t k, int64_t inner)
 {
-    bool scalar = updates->rank == 0;
-    size_t size = mr_dtype_size((mr_dtype)var->dtype);
-    mr_update_loop *loop = mr_update_find(kind, (mr_dtype)var->dtype);
-    if (kind == MR_UPDATE_SET) {
-        for (int64_t i = 0; scalar && i < inner; i++)
-            MR_TRY(mr_tensor_try_copy_elements(var, at + i, updates, 0, 1));
-        return scalar ? NULL : mr_tensor_try_copy_elements(var, at, updates, k * inner, inner);
-    }
-    char *dst = (char *)var->data + (size_t)at * size;
-    for (int64_t i = 0; scalar && i < inner; i++)
-        loop(dst + (size_t)i * size, updates->data, 1);
-    if (!scalar)
-        loop(dst, (const char *)updates->data + (size_t)(k * inner) * size, inner);
+    if (updates->rank > 0)
+        return mr_tensor_try_copy_elements(var, at, updates, k * inner, inner);
+    for (int64_t i = 0; i < inner; i++)
+        MR_TRY(mr_tensor_try_copy_elements(var, at + i, updates, 0, 1));
     return NULL;
+}
+
+/* Updates n rows with those of `updates`, or each of their elements with the scalar. */
+static void change_rows(mr_update_loop *loop, mr_tensor *var, const int64_t *rows, int64_t n, const mr_tensor *updates,
+                        int64_t inner)
+{
+    size_t size = mr_dtype_size((mr_dtype)var->dtype), row_bytes = (size_t)inner * size;
+    const char *src = updates->data;
+    for (int64_t k = 0; k < n; k++) {
+        char *dst = (char *)var->data + (size_t)rows[k] * row_bytes;
+        if (updates->rank > 0)
+            loop(dst, src + (size_t)k * row_bytes, inner);
+        for (int64_t i = 0; updates->rank == 0 && i < inner; i++)
+            loop(dst + (size_t)i * size, src, 1);
+    }
 }
 
 static mr_status *scatter_locked(mr_run *r, mr_variable *v, mr_update_kind kind) MR_REQUIRES(v->mu)
@@ -188,7 +194,8 @@ static mr_status *scatter_locked(mr_run *r, mr_variable *v, mr_update_kind kind)
     int64_t *rows;
     if (v->dtype != updates->dtype)
         return mr_invalid("a variable of type %s cannot be updated by %s", mr_dtype_name(v->dtype), mr_dtype_name(updates->dtype));
-    if (kind != MR_UPDATE_SET && !mr_update_find(kind, v->dtype))
+    mr_update_loop *loop = mr_update_find(kind, v->dtype);
+    if (kind != MR_UPDATE_SET && !loop)
         return mr_error(MR_UNIMPLEMENTED, "%s is not implemented for type %s", r->node->def->name,
                         mr_dtype_name(v->dtype));
     if (!v->t)
@@ -198,8 +205,10 @@ static mr_status *scatter_locked(mr_run *r, mr_variable *v, mr_update_kind kind)
     MR_TRY(mr_index_load(r, indices, "indices", v->t->dims[0], &rows));
     mr_status *st = mr_variable_writable(v, mr_run_allocator(r), &t);
     int64_t inner = !st && t->dims[0] ? t->n / t->dims[0] : 0;
-    for (int64_t k = 0; !st && k < indices->n; k++)
-        st = apply_row(kind, t, rows[k] * inner, updates, k, inner);
+    if (!st && loop)
+        change_rows(loop, t, rows, indices->n, updates, inner);
+    for (int64_t k = 0; !st && !loop && k < indices->n; k++)
+        st = set_row(t, rows[k] * inner, updates, k, inner);
     mr_scratch_free(rows);
     return st;
 }

@@ -1,7 +1,8 @@
-/* ops/state/scatter_test.c -- the gradient of ResourceGather equals that of GatherV2 on the same
- * value. */
+/* ops/state/scatter_test.c -- the gradient of ResourceGather equals that of GatherV2 on the same value; the loops that
+ * update rows. */
 #include "base/memory.h"
 #include "graph/grad.h"
+#include "ops/state/update.h"
 #include "ops/table.h"
 #include "ops/values_fixture.h"
 #include "tests/harness/test.h"
@@ -73,4 +74,32 @@ MR_TEST(resource_gather_gradient_of_batches)
     check(1, MR_INT32, 2, (const int64_t[]){2, 4}, 3, (const int64_t[]){2, 4, 2});
     check(1, MR_INT64, 1, (const int64_t[]){2}, 2, (const int64_t[]){2, 2});
     check(2, MR_INT64, 3, (const int64_t[]){2, 3, 5}, 3, (const int64_t[]){2, 3, 5});
+}
+
+/* Compares the loop of one kind with x OP y for each number of elements, also where rows are not aligned; the elements
+ * around them stay. */
+static void check_loop(mr_update_kind kind, float sign)
+{
+    enum { MOST = 70, ROOM = MOST + 8 };
+    mr_update_loop *loop = mr_update_find(kind, MR_FLOAT);
+    for (int n = 0; n <= MOST; n++) {
+        float dst[ROOM], src[ROOM];
+        int at = n % 4, from = n % 3;
+        for (int i = 0; i < ROOM; i++) {
+            dst[i] = (float)i;
+            src[i] = (float)(i * i) + 0.5f;
+        }
+        loop(dst + at, src + from, n);
+        for (int i = 0; i < ROOM; i++) {
+            bool inside = i >= at && i < at + n;
+            float added = inside ? sign * src[i - at + from] : 0.0f;
+            MR_CHECK(dst[i] == (float)i + added);
+        }
+    }
+}
+
+MR_TEST(scatter_loops_treat_every_length)
+{
+    check_loop(MR_UPDATE_ADD, 1);
+    check_loop(MR_UPDATE_SUB, -1);
 }

@@ -19,11 +19,11 @@
     }
 #define FLOATS(fn, EXPR) MR_FLOATS(LOOP, fn, EXPR) MR_COMPLEXES(LOOP, fn, EXPR)
 #define INTS(fn, EXPR) MR_INTS(LOOP, fn, EXPR)
-MR_FLOATS16(LOOP, add, (x + y))
-MR_FLOATS32(HOT_LOOP, add, (x + y)) /* hot: it adds up the gradients of rows */
-MR_COMPLEXES(LOOP, add, (x + y))
+/* Hot: they add up gradients of rows, and apply them. */
+#define HOT_FLOATS(fn, EXPR) MR_FLOATS16(LOOP, fn, EXPR) MR_FLOATS32(HOT_LOOP, fn, EXPR) MR_COMPLEXES(LOOP, fn, EXPR)
+HOT_FLOATS(add, (x + y))
 INTS(add, ((uint64_t)x + (uint64_t)y))
-FLOATS(sub, (x - y))
+HOT_FLOATS(sub, (x - y))
 INTS(sub, ((uint64_t)x - (uint64_t)y))
 FLOATS(mul, (x * y))
 INTS(mul, ((uint64_t)x * (uint64_t)y))
