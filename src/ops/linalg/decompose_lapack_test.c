@@ -159,7 +159,7 @@ MR_TEST(decompose_lapack_gives_the_same_eigenvalues_as_our_own)
 {
     need_lapack();
     for (int t = 0; t < 4; t++)
-        for (int64_t n = 80; n <= 210; n += 26) {
+        for (int64_t n = 80; n <= 150; n += 35) {
             mr_tensor *a = random_matrix(types[t], n, n, true), *x[3], *y[3];
             MR_CHECK_OK(try_op("SelfAdjointEigV2", true, false, a, x));
             double limit = 50 * rounding_of(types[t]) * creal(at(x[0], n - 1));
@@ -219,14 +219,14 @@ static double worst_eigenvector(const mr_tensor *a, const mr_tensor *e, const mr
 
 MR_TEST(decompose_lapack_gives_the_same_eigenvalues_of_any_matrix_as_our_own)
 {
-    static const int64_t sizes[] = {12, 37, 100, 150, 250};
+    static const int64_t sizes[] = {12, 37, 150, 250};
     need_lapack();
     for (int t = 0; t < 4; t++)
-        for (int s = 0; s < MR_COUNT(sizes); s++) {
+        for (int s = 0; s < (types[t] == MR_COMPLEX128 ? 4 : 3); s++) {
             mr_tensor *a = random_matrix(types[t], sizes[s], sizes[s], false), *x[2], *y[2];
             double limit = 2000 * rounding_of(types[t]);
             if (!mr_lapack_suits(MR_DECOMPOSE_EIG, a, 0, sizes[s], sizes[s])) {
-                MR_CHECK(mr_dtype_is_complex(types[t]) && s < 4);
+                MR_CHECK(mr_dtype_is_complex(types[t]) && s < 3);
                 mr_tensor_unref(a);
                 continue;
             }
