@@ -307,7 +307,7 @@ $(SO): $(LIB_O) $(G)/exports.map
 
 # In the build tree the package is a link, so that a changed file of it needs no build.
 .PHONY: python
-python: $(PY_SO)               ##build build the Python package
+python: $(PY_SO) $(PLUGIN_SO)  ##build build the Python package, and the plug-ins that it opens
 	$(if $(PY_SO),@:,@echo "  no Python package: $(PY_LACKS)")
 $(PY_O): MR_CPPFLAGS += $(PY_INCLUDE)
 # $(call link_python,file,folder of the library as seen from the file's)
