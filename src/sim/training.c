@@ -40,7 +40,8 @@ static mr_status *settle_steps(const mr_sim_plan *p, mr_simtrain_job *j)
     return NULL;
 }
 
-/* Workers that do not wait for a slow one have made several steps when it ends its first, which is to be seen, too. */
+/* Workers that do not wait for a slow one have made several steps when it ends its first, which is to be seen, too. With
+ * a bounded delay so is that they wait for it: first when they are as far ahead as they may be, and then once more. */
 static int shown_steps(const mr_simtrain_job *j)
 {
     double factor = 1;
@@ -48,7 +49,10 @@ static int shown_steps(const mr_simtrain_job *j)
     for (int i = 0; i < j->n_slow && !all_wait; i++)
         if (j->slow[i].kind == MR_SIMTRAIN_WORKER && j->slow[i].at_s == 0)
             factor = MR_MAX(factor, j->slow[i].factor);
-    return factor > MOST_SHOWN_STEPS ? SHOWN_STEPS : MR_MAX(SHOWN_STEPS, (int)ceil(factor) + 1);
+    int n = factor > MOST_SHOWN_STEPS ? SHOWN_STEPS : MR_MAX(SHOWN_STEPS, (int)ceil(factor) + 1);
+    if (j->mode == MR_SIMTRAIN_BOUNDED && j->delay_bound <= MOST_SHOWN_STEPS)
+        n = MR_MAX(n, j->delay_bound + 3);
+    return n;
 }
 
 static mr_status *make_job(const mr_sim_plan *p, mr_sim_step *s, mr_sim_training *t)
@@ -224,10 +228,13 @@ static void put_losses(const mr_simtrain_result *r, mr_str *out)
         put_number(out, "at_s", l->at_s);
         put_number(out, "noticed_s", l->noticed_s);
         put_number(out, "back_s", l->back_s);
+        put_number(out, "restarted_s", l->restarted_s);
+        put_number(out, "reached_s", l->reached_s);
         put_number(out, "stopped_s", l->stopped_s);
         put_number(out, "lost_steps", l->lost_steps);
         put_number(out, "lost_s", l->lost_s);
         put_number(out, "checkpoint_at_s", l->checkpoint_at_s);
+        put_number(out, "checkpoint_taken_s", l->checkpoint_taken_s);
         put_number(out, "saved_steps", l->saved_steps);
         mr_str_appendc(out, '}');
     }
@@ -241,6 +248,7 @@ static void put_workers(const mr_simtrain_result *r, mr_str *out)
         const mr_simtrain_worker *w = &r->workers[i];
         mr_str_printf(out, "%s{\"steps\": %lld", i ? ",\n  " : "\n  ", (long long)w->steps);
         put_number(out, "dropped", (double)w->dropped);
+        put_number(out, "last", (double)w->last);
         put_number(out, "call_s", w->call_s);
         put_number(out, "busy_s", w->busy_s);
         put_number(out, "fetch_s", w->fetch_s);
@@ -401,7 +409,9 @@ void mr_sim_training_json(const mr_sim_training *t, mr_str *out)
     put_number(out, "ps", t->job.n_ps);
     put_number(out, "steps", t->job.steps);
     put_number(out, "total_s", r->total_s);
+    put_number(out, "calm_s", r->calm_s);
     put_number(out, "ideal_s", r->ideal_s);
+    put_number(out, "warmup", t->job.warmup);
     put_number(out, "steps_per_s", r->steps_per_s);
     put_number(out, "examples_per_s", r->examples_per_s);
     put_number(out, "ps_busiest", r->ps_busiest);

@@ -53,7 +53,7 @@ MR_TEST(sim_training_json_lists_workers_spans_and_progress)
     mr_str json = training_json("\"workers\": 3, \"ps\": 2, \"mode\": \"sync\", \"steps\": 400, \"checkpoint_s\": 0.2, \"save_s\": 0.01,"
                                 " \"crashes\": [{\"task\": \"ps\", \"at_s\": 0.5}]");
     check_json(&json);
-    MR_CHECK_INT(count(&json, "\"dropped\": 0, \"call_s\":"), 3); /* each worker */
+    MR_CHECK_INT(count(&json, "\"dropped\": 0, \"last\": "), 3); /* each worker */
     MR_CHECK_INT(count(&json, "\"doing\": \"down\""), 1);
     MR_CHECK_INT(count(&json, "\"task\": \"ps:0\", \"doing\": \"down\", \"step\": 0, \"start_s\": 0.5, "), 1);
     MR_CHECK(count(&json, "\"doing\": \"save\"") > 1);
@@ -156,6 +156,18 @@ MR_TEST(sim_training_json_says_which_gradients_are_dropped)
     json = training_json("\"workers\": 5, \"mode\": \"sync\", \"steps\": 30, \"slow\": [{\"worker\": 3, \"factor\": 5}]");
     MR_CHECK_INT(count(&json, "\"spans_of\": {\"steps\": 3,"), 1);
     MR_CHECK_INT(count(&json, "\"dropped\": true"), 0);
+    mr_str_deinit(&json);
+}
+
+/* The picture of the first steps must reach the time at which workers wait for the slowest. */
+MR_TEST(sim_training_json_shows_the_waiting_of_a_bounded_delay)
+{
+    mr_str json = training_json("\"workers\": 3, \"mode\": \"bounded\", \"delay\": 9, \"steps\": 60, "
+                                "\"slow\": [{\"worker\": 2, \"factor\": 8}]");
+    check_json(&json);
+    MR_CHECK_INT(count(&json, "\"spans_of\": {\"steps\": 12,"), 1);
+    MR_CHECK(count(&json, "\"task\": \"worker:0\", \"doing\": \"wait\"") > 0);
+    MR_CHECK_INT(count(&json, "\"warmup\": 5"), 1);
     mr_str_deinit(&json);
 }
 

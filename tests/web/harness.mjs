@@ -366,7 +366,7 @@ export class Test {
       "training-total": training.total_s, "training-ideal": training.ideal_s,
       "training-steps-per-s": training.steps_per_s,
       "training-examples-per-s": training.examples_per_s, "training-step-median": training.step_s.median,
-      "training-step-p99": training.step_s.p99, "training-ps-busiest": training.ps_busiest,
+      "training-step-p99": training.step_s.p99, "training-step-max": training.step_s.max, "training-ps-busiest": training.ps_busiest,
       "training-staleness": training.staleness.mean, "training-dropped": training.dropped,
       "training-checkpoints": training.checkpoints, "training-lost": sum(training.losses.map((l) => l.lost_steps)),
       "training-restored": training.losses.map((l) => l.checkpoint_at_s).filter((t) => t !== null).at(-1) ?? null,

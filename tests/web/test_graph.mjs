@@ -111,6 +111,73 @@ test("graph_opened_scope_stays_where_it_was_clicked", async (t) => {
   }
 });
 
+// What was shown before a story does not decide where its boxes are.
+test("graph_of_a_story_has_one_layout", async (t) => {
+  const layoutOf = async () => JSON.stringify([await places(t), await transformOf(t)]);
+  const open = async (number, devices) => {
+    await t.at(`story-${number}`).click();
+    await t.storyIsOpen(number);
+    await t.sent((p) => p.devices?.length === devices && !p.cluster);
+  };
+  await t.open();
+  await t.sent();
+  await open(1, 1);
+  const first = await layoutOf();
+  await open(3, 2);
+  await t.at("speed-gpu1").fill("90");
+  await t.sent((p) => p.devices[1]?.speedup > 0.1);
+  await open(2, 2);
+  await t.at("story-6").click();
+  await t.sent((p) => p.cluster?.steps === 400);
+  await open(1, 1);
+  await until(async () => (await layoutOf()) === first, "the boxes are where they were at first");
+});
+
+test("graph_opened_scope_is_seen_as_a_whole", async (t) => {
+  await t.open();
+  await t.at("story-2").click();
+  await t.sent((p) => p.devices?.length === 2);
+  const scopes = await t.page.$$eval(".graph-box[aria-expanded=false]", (all) => all.map((e) => e.dataset.test));
+  check(scopes.length > 1, "story 2 has nothing to open");
+  const svg = await t.page.locator(".graph-svg").boundingBox();
+  for (const name of scopes) {
+    await t.at(name).dispatchEvent("click");
+    await t.page.locator(`${by(name)}[aria-expanded=true]`).waitFor();
+    const box = await t.at(name).locator(".graph-shape").first().boundingBox();
+    check(box.x >= svg.x - 1 && box.y >= svg.y - 1 && box.x + box.width <= svg.x + svg.width + 1 &&
+      box.y + box.height <= svg.y + svg.height + 1, `${name} is cut: ${JSON.stringify(box)} in ${JSON.stringify(svg)}`);
+  }
+});
+
+test("graph_search_finds_ops_before_constants", async (t) => {
+  await t.open();
+  await t.sent();
+  await t.at("graph-search").fill("conv2d");
+  await t.at("graph-match").first().waitFor();
+  const ops = await t.page.locator("[data-test=graph-match] small").allInnerTexts();
+  same(ops[0], "Conv2D", "op of the first node that is found");
+});
+
+test("graph_feeds_are_called_inputs", async (t) => {
+  await t.open();
+  await t.sent();
+  const feed = (await t.compare()).nodes.find((n) => n.op === "_Arg");
+  await t.at("graph-search").fill(feed.label);
+  await t.at("graph-match").first().waitFor();
+  check((await t.at("graph-match").first().innerText()).includes("input of the step"), "what _Arg is is not said");
+});
+
+test("graph_a_pin_says_why_there_is_no_estimate", async (t) => {
+  await t.open();
+  await t.at("story-2").click();
+  await t.sent((p) => p.devices?.length === 2);
+  await t.at("why-text").waitFor();
+  await t.at("pin-gpu1").click();
+  await t.sent((p) => p.pins?.length === 1);
+  check((await t.at("why-pinned").innerText()).includes("has no choice"), "the other rows are empty, and nobody says why");
+  check((await t.at("node-count").innerText()).includes("constants are copied"), "why there are more nodes is not said");
+});
+
 test("graph_red_is_only_between_devices", async (t) => {
   await t.open(); // story 1 has one device
   await t.sent();

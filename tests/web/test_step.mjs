@@ -147,7 +147,7 @@ test("step_two_devices_and_the_table_of_a_pin_are_in_view", async (t) => {
   for (const name of ["unpin", "why-gpu0", "why-gpu1"])
     check(await inView(t, name, ".why-body"), `${name} is not in view`);
   const alone = await t.at("alone").textContent();
-  check(alone.includes("pins kept"), "it says that a device is alone in spite of the pin");
+  check(alone.includes("except for pinned nodes"), "it says that a device is alone in spite of the pin");
 });
 
 test("step_tab_reaches_the_pins_of_a_node_soon", async (t) => {

@@ -132,7 +132,7 @@ test("training_slow_and_fast_again", async (t) => {
   await t.sent((p) => p.cluster?.slow?.length === slow.length + 1, "worker 0 is slow");
   const { factor, ...rest } = last(t.shown.plan.cluster.slow);
   same(rest, { worker: 0 }, "who is slow from the beginning");
-  same(await t.at("slow-worker-0").innerText(), "Slow on", "the pressed button");
+  same(await t.at("slow-worker-0").innerText(), "Slowed", "the pressed button");
   check((await t.page.getByRole("status").allInnerTexts()).some((s) => s.includes("from the beginning")),
     "the page does not say from when on");
   check(factor > 1, `factor ${factor}`);
@@ -342,4 +342,243 @@ test("training_backup_keeps_the_number_of_machines", async (t) => {
   await t.at("mode-sync").check();
   await t.sent((p) => p.cluster?.mode === "sync" && p.cluster.workers === 5, "five workers again");
   await t.compare();
+});
+
+// ---- what the sentences say ----
+
+const findingsOf = (t) => t.at("training-findings").innerText();
+const valueOf = async (t, name) => Number(await t.at(name).getAttribute("data-value"));
+
+test("training_says_that_a_backup_is_used_up", async (t) => {
+  await openStory(t, 5, "backup");
+  const before = await findingsOf(t);
+  check(before.startsWith("✓") && before.includes("No step waits for worker 3"), `the findings are '${before}'`);
+  await t.at("kill-worker-1").click();
+  await t.sent((p) => p.cluster?.crashes?.length === 1, "worker 1 is killed");
+  const { training } = await t.compare();
+  const held = training.each_worker[3].last;
+  check(held > 0.1 * training.steps, `worker 3 ends ${held} steps`);
+  const text = await findingsOf(t);
+  check(!text.includes("✓") && !text.includes("No step waits"), `it praises a backup that is used up: '${text}'`);
+  check(text.includes(`${held} of ${training.steps} steps wait for worker 3`), `the findings are '${text}'`);
+  check(text.includes("While worker 1 cannot work") && text.includes("the backup is used up"), `the findings are '${text}'`);
+  check(text.includes("went on, but more slowly"), `the findings are '${text}'`);
+});
+
+test("training_says_who_each_mode_waits_for", async (t) => {
+  await openStory(t, 4, "sync");
+  const texts = {
+    sync: "Every step waits for worker 3", allreduce: "Every step waits for worker 3",
+    adaptive: "Only 1 of 60 steps waits for worker 3", backup: "No step waits for worker 3",
+    async: "nobody waits for it", bounded: "at most 4 steps ahead of worker 3",
+  };
+  for (const [mode, want] of Object.entries(texts).reverse()) {
+    await t.at(`mode-${mode}`).check();
+    await t.sent((p) => p.cluster?.mode === mode, `the mode is ${mode}`);
+    await t.compare();
+    const text = await findingsOf(t);
+    check(text.includes(want), `${mode}: '${text}'`);
+  }
+});
+
+test("training_price_of_a_backup", async (t) => {
+  const { training } = await openStory(t, 5, "backup");
+  const { steps, dropped } = training.each_worker[3];
+  same([dropped, training.dropped], [steps, steps], "dropped gradients of worker 3, and of all");
+  const text = await findingsOf(t);
+  check(text.includes("worker 3's whole machine (1 of 5) contributes nothing"), `the findings are '${text}'`);
+  check(text.includes(`finished only ${dropped} gradients`), `the findings are '${text}'`);
+  same(await t.at("dropped-3").innerText(), `${training.dropped} dropped`, "the card of worker 3");
+  same(await valueOf(t, "training-dropped"), training.dropped, "dropped gradients");
+  // Without a straggler as many are dropped as the cards say together.
+  await t.at("remove-event-0").click();
+  await t.sent((p) => p.cluster && !p.cluster.slow, "no worker is slow");
+  const alike = (await t.compare()).training;
+  same(alike.each_worker.reduce((sum, w) => sum + w.dropped, 0), alike.dropped, "dropped gradients of all workers");
+});
+
+test("training_compares_equal_amounts_of_work", async (t) => {
+  await openStory(t, 4, "sync");
+  same(await valueOf(t, "training-examples-per-step"), 160, "images per step");
+  await t.at("keep").click();
+  await t.at("story-5").click();
+  await t.sent((p) => p.cluster?.mode === "backup");
+  await t.compare();
+  same(await valueOf(t, "training-examples-per-step"), 128, "images per step with a backup");
+  same(await valueOf(t, "kept-training-examples-per-step"), 160, "kept images per step");
+  const row = (name) => t.page.locator(".training-figures tr", { has: t.page.locator(`[data-test=${name}]`) });
+  same(await row("training-total").locator(".training-diff").count(), 0, "differences of total times of unequal work");
+  check((await row("training-total").innerText()).includes("60 steps of 128 images"), "the total time does not say of what");
+  check((await t.at("kept-other-work").innerText()).includes("7680 now, 9600 kept"), "the page does not say why");
+  const wait = await row("training-wait").locator(".training-diff").innerText();
+  check(/^−\d+ points$/.test(wait), `the difference of two shares is '${wait}'`);
+  check(await row("training-wait").locator("small").isVisible(), "the explanations are gone");
+  check((await t.at("kept-title").innerText()).includes("inception"), "what is kept does not name its network");
+  await t.at("story-6").click();
+  await t.sent((p) => p.graph?.blocks === 2);
+  await t.compare();
+  check((await t.at("kept-other-network").innerText()).includes("another network"), "networks differ, and no warning");
+  same(await t.page.locator(".training-diff").count(), 0, "differences to a training of another network");
+});
+
+test("training_useful_workers_are_those_without_the_straggler", async (t) => {
+  await openStory(t, 4, "sync");
+  const chart = t.at("chart-examples");
+  await until(async () => (await chart.getAttribute("aria-busy")) === "false", "the chart is complete");
+  const text = await t.at("chart-examples-conclusion").innerText();
+  check(text.includes("less than 2") && text.includes("worker 3, which is 5× slower, is among them"), `it says '${text}'`);
+  check((await t.page.locator("[data-test=chart-examples-point]").first().textContent()).startsWith("1 worker:"), "1 workers");
+  await t.at("mode-backup").check();
+  await t.sent((p) => p.cluster?.mode === "backup");
+  await until(async () => (await chart.getAttribute("aria-busy")) === "false", "the chart is complete");
+  check((await chart.innerText()).includes("needed workers"), "with backups the axis counts only the needed workers");
+});
+
+// While a sweep is under way, no sentence mixes its old points with the new figures.
+test("training_charts_say_nothing_while_they_are_calculated", async (t) => {
+  await openStory(t, 4, "sync");
+  const chart = t.at("chart-examples");
+  await until(async () => (await chart.getAttribute("aria-busy")) === "false", "the chart is complete");
+  let answer;
+  const held = new Promise((done) => (answer = done));
+  await t.page.route("**/api/sweep*", async (route) => {
+    await held;
+    await route.continue();
+  });
+  await t.at("ps").fill("3");
+  await t.sent((p) => p.cluster?.ps === 3, "three parameter servers");
+  await until(async () => (await chart.getAttribute("aria-busy")) === "true", "a sweep is under way");
+  same(await t.at("chart-examples-conclusion").innerText(), "", "the sentence below the chart");
+  answer();
+  await until(async () => (await t.at("chart-examples-conclusion").innerText()).includes("Now, with 5 workers"), "the sentence is back");
+});
+
+test("training_says_that_transfers_take_the_time", async (t) => {
+  await t.open();
+  await t.at("model").selectOption("transformer");
+  await t.sent((p) => p.graph.model === "transformer");
+  await t.at("tab-training").click();
+  await t.sent((p) => Boolean(p.cluster), "the plan gets a cluster");
+  const { training } = await t.compare();
+  const shares = training.each_worker.map((w) => {
+    const transfer = w.call_s + w.fetch_s + w.push_s;
+    return transfer / (transfer + w.busy_s + w.wait_s + w.down_s);
+  });
+  const mean = shares.reduce((a, b) => a + b, 0) / shares.length;
+  check(mean > 0.5, `only ${mean} of the time are transfers: another plan is needed here`);
+  check(Math.abs((await valueOf(t, "training-transfer")) / mean - 1) < 1e-9, "the figure of the transfers");
+  const text = await findingsOf(t);
+  check(text.includes("The links are the bottleneck"), `the findings are '${text}'`);
+  const row = t.page.locator(".training-figures tr", { has: t.page.locator("[data-test=training-ps-busiest]") });
+  check((await row.innerText()).includes("send and receive"), "the page does not say what 100 % would be");
+});
+
+// A worker is down only while it has crashed itself; for other tasks it waits.
+test("training_others_wait_while_a_task_is_down", async (t) => {
+  const { training } = await openStory(t, 6, "sync");
+  check(training.each_worker.every((w) => w.down_s === 0 && w.wait_s > 1), "workers are down without a crash");
+  check(!(await t.page.locator(".training-workers .training-shares").first().getAttribute("title")).includes("down"), "a worker is down");
+  await openStory(t, 4, "sync");
+  await t.at("kill-worker-1").click();
+  await t.sent((p) => p.cluster?.crashes?.length === 1, "worker 1 is killed");
+  const killed = (await t.compare()).training;
+  const { at_s, back_s } = killed.losses[0];
+  killed.each_worker.forEach((w, i) => {
+    const want = i === 1 ? back_s - at_s : 0;
+    check(Math.abs(w.down_s - want) < 1e-6, `worker ${i} is down for ${w.down_s} s instead of ${want} s`);
+  });
+  const row = t.page.locator(".training-figures tr", { has: t.page.locator("[data-test=training-wait]") });
+  check((await row.innerText()).includes("while another task is down"), "the page does not say what is counted");
+});
+
+test("training_parts_of_an_outage_add_up", async (t) => {
+  const without = (await openStory(t, 6, "sync")).training.losses[0];
+  const partsAdd = async (loss) => {
+    const value = async (name) => ((await t.at(`loss-${name}`).count()) ? valueOf(t, `loss-${name}`) : 0);
+    const back = (await value("restart")) + (await value("retry")) + (await value("restore")) + (await value("session"));
+    check(Math.abs(back - (loss.back_s - loss.at_s)) < 1e-6, `the parts take ${back} s, but it is back after ${loss.back_s - loss.at_s} s`);
+    same(Number((await value("back")).toFixed(6)), Number((loss.back_s - loss.at_s).toFixed(6)), "back");
+    check(Math.abs(back + (await value("step")) - loss.stopped_s) < 1e-6, "the parts are not the time without progress");
+  };
+  await partsAdd(without);
+  same(await t.at("loss-restore").count(), 0, "time for restoring nothing");
+  await t.at("story-6-2").click();
+  await t.sent((p) => p.cluster?.checkpoint_s > 0, "the crash with checkpoints");
+  const { training } = await t.compare();
+  await partsAdd(training.losses[0]);
+  check(Math.abs((await valueOf(t, "loss-restore")) - 0.3) < 1e-6, "restoring takes 0.3 s in this story");
+  const text = await findingsOf(t);
+  const begun = "begun at 8\u00a0s";
+  same(training.losses[0].checkpoint_taken_s, 8, "begin of the checkpoint");
+  for (const part of [begun, "checkpoints take no extra time"]) check(text.includes(part), `the findings are '${text}'`);
+  check((await t.at("training-loss-0").innerText()).includes(begun), "the list of failures names the checkpoint otherwise");
+  check((await t.at("training-progress").textContent()).includes(begun), "the curve names the checkpoint otherwise");
+});
+
+test("training_longest_step_of_a_short_training", async (t) => {
+  const { training } = await openStory(t, 4, "sync");
+  same(await t.at("training-step-p99").count(), 0, "p99 of fewer than 100 steps");
+  same(await valueOf(t, "training-step-max"), training.step_s.max, "longest step");
+  await openStory(t, 6, "sync");
+  const row = t.page.locator(".training-figures tr", { has: t.page.locator("[data-test=training-step-p99]") });
+  check((await row.innerText()).includes("at most this long"), "the page does not say what p99 is");
+});
+
+test("training_steps_per_second_name_whose_steps", async (t) => {
+  await openStory(t, 4, "sync");
+  const row = t.page.locator(".training-figures tr", { has: t.page.locator("[data-test=training-steps-per-s]") });
+  check(/^Steps per second[^]*without the first 5 steps/.test(await row.innerText()), `it says '${await row.innerText()}'`);
+  await t.at("mode-async").check();
+  await t.sent((p) => p.cluster?.mode === "async");
+  await t.compare();
+  check((await row.innerText()).startsWith("Worker steps per second"), `it says '${await row.innerText()}'`);
+});
+
+test("training_bounded_delay_shows_the_waiting", async (t) => {
+  await openStory(t, 4, "sync");
+  await t.at("mode-bounded").check();
+  await t.sent((p) => p.cluster?.mode === "bounded");
+  await t.compare();
+  const waits = await t.page.locator("[data-test=training-first] .training-bar-wait title").allTextContents();
+  check(waits.some((s) => s.startsWith("worker 0: waiting")), `nobody waits in the first steps: ${waits}`);
+  same(await t.at("first-no-wait").count(), 0, "a note that nobody waits yet");
+  // With a long delay the waiting begins after the first steps, and the page says so.
+  await t.at("delay").fill("32");
+  await t.sent((p) => p.cluster?.delay === 32);
+  await t.compare();
+  if (!(await t.page.locator("[data-test=training-first] .training-bar-wait").count()))
+    check((await t.at("first-no-wait").innerText()).includes("32 steps ahead"), "no note that they wait later");
+});
+
+test("training_whole_training_does_not_call_waiting_work", async (t) => {
+  await openStory(t, 4, "sync");
+  const legend = await t.page.locator(".training-whole .training-legend").innerText();
+  check(legend.includes("working or waiting") && !legend.includes("at work"), `the legend is '${legend}'`);
+  same(await t.page.locator("[data-test=training-ideal]").count(), 0, "a time without failures, without failures");
+  await t.at("kill-worker-1").click();
+  await t.sent((p) => p.cluster?.crashes?.length === 1, "worker 1 is killed");
+  await t.compare();
+  const row = t.page.locator(".training-figures tr", { has: t.page.locator("[data-test=training-ideal]") });
+  check((await row.innerText()).includes("slow tasks stay slow"), "the time without failures still has the straggler");
+  check((await t.page.getByRole("status").allInnerTexts()).some((s) => s.startsWith("Worker 1 is killed")), "a small letter begins the note");
+});
+
+// The picture that the sentences are about is on the first screen.
+test("training_pictures_are_above_the_fold", async (t) => {
+  await openStory(t, 6, "sync");
+  const bottom = async (name) => {
+    const { y, height } = await t.at(name).boundingBox();
+    return y + height;
+  };
+  check((await bottom("training-progress")) < 720, "the progress of story 6 is below the fold");
+  await t.at("story-5").click();
+  await t.sent((p) => p.cluster?.mode === "backup");
+  await t.compare();
+  check((await bottom("chart-backup")) < 720, "the chart of story 5 is below the fold");
+  await t.open({ width: 390, height: 844, board: t.board });
+  await t.at("story-4").click();
+  await t.sent((p) => p.cluster?.mode === "sync");
+  const first = await t.at("training-first").boundingBox();
+  const controls = await t.at("mode").boundingBox();
+  check(first.y + first.height < 844 && first.y < controls.y, "on a phone the picture is behind the controls");
 });

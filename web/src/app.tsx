@@ -162,8 +162,8 @@ function Header() {
   );
 }
 
-// The text is about the plan and the tab of its story. After a change it may no longer be true, so it is folded away; it
-// can still be read, because it may have asked for that change.
+// The text is about the plan and the tab of its story. After a change it stays, because it may have asked for that
+// change, but a mark says that it is about the story as it began.
 function StoryText() {
   const number = story.value;
   const s = number === null ? null : stories[number - 1];
@@ -175,7 +175,7 @@ function StoryText() {
         <p>
           {changed && (
             <>
-              <b data-test="story-changed">You changed this story.</b>{" "}
+              <b class="board-chip" data-test="story-changed">Changed</b> The text is about the story as it began.{" "}
               <button type="button" class="board-link" data-test="story-reset" title="Undo all changes"
                 onClick={() => void openStory(number)}>Start over</button>{" "}
             </>
@@ -188,14 +188,8 @@ function StoryText() {
               </button>{" "}
             </>
           )}
-          {!changed && <span data-test="story-text" class={tab.value !== s.tab ? "muted" : ""}>{s.text}</span>}
+          <span data-test="story-text" class={changed || tab.value !== s.tab ? "muted" : ""}>{s.text}</span>
         </p>
-        {changed && (
-          <details class="board-story-before">
-            <summary data-test="story-before">Story as it was</summary>
-            <s data-test="story-text" class="muted">{s.text}</s>
-          </details>
-        )}
         </>
       ) : (
         <p class="muted">
@@ -282,7 +276,7 @@ function Alone() {
   const shown = lines.length > 2 ? [lines[0], lines[lines.length - 1]] : lines;
   return (
     <ul class="board-alone" data-test="alone" title={lines.map((l) => l.title).join("\n")}>
-      {shown.map((l) => <li key={l.who}><b>{l.how}</b> {l.who}{pins ? ", pins kept" : " alone"}</li>)}
+      {shown.map((l) => <li key={l.who}><b>{l.how}</b> {l.who}{pins ? " alone, except for pinned nodes" : " alone"}</li>)}
     </ul>
   );
 }

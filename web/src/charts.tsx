@@ -1,7 +1,7 @@
 // The pictures of a training: lanes of tasks over time, the progress curve, and speed against the number of workers.
 // Lanes and progress are SVG with the same margins, so that their time axes are aligned; the sweeps are uPlot charts.
 import { type ReadonlySignal, signal } from "@preact/signals";
-import type { ComponentChildren, RefObject } from "preact";
+import type { RefObject } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -246,7 +246,7 @@ function lossLabel(l: Loss): string {
   const source =
     l.checkpoint_at_s === null
       ? "no checkpoint, started again"
-      : `restored the checkpoint of ${seconds(l.checkpoint_at_s)}`;
+      : `restored the checkpoint begun at ${seconds(l.checkpoint_taken_s)}`;
   return `${plural(l.lost_steps, "step")} lost, ${source}`;
 }
 
@@ -298,6 +298,7 @@ export function ProgressChart(p: { training: Training; now: ReadonlySignal<numbe
           </g>
           <path class="training-progress-area" d={`${line}L${x(last.at_s)},${bottom}L${x(first.at_s)},${bottom}Z`} />
           <path class="training-progress-line" d={line} />
+          <Cursor now={p.now} end_s={t.total_s} width={width} height={bottom} />
           {labels.map(({ l, text }, i) => {
             const fall = fallOf(l);
             const at = x(fall.at_s);
@@ -315,7 +316,6 @@ export function ProgressChart(p: { training: Training; now: ReadonlySignal<numbe
               </g>
             );
           })}
-          <Cursor now={p.now} end_s={t.total_s} width={width} height={bottom} />
         </svg>
       )}
     </div>
@@ -496,16 +496,31 @@ function SweepPlot(p: ChartProps) {
   return <div class="training-plot" ref={ref} aria-hidden="true" />;
 }
 
+const counted = (n: number, many: string) => plural(n, many.replace(/s$/, ""), many);
+
 // How many are useful, in a sentence.
 function conclusion(
   points: SweepPoint[],
   member: "steps_per_s" | "examples_per_s",
   best: SweepPoint,
   unit: string,
+  of: string,
   knee: number | null,
+  joins: (from: number, to: number) => string,
 ): string {
   const last = points[points.length - 1];
   const most = `${number(best[member])} ${unit} with ${best.value}`;
+  const fall = points.findIndex((q, i) => i > 0 && q[member] < 0.95 * points[i - 1][member]);
+  if (fall > 0) {
+    const [before, after] = [points[fall - 1], points[fall]];
+    const again = points.find((q, i) => i > fall && q[member] > before[member]);
+    return (
+      `${after.value} ${of} make ${number(after[member])} ${unit}, less than ${before.value} ` +
+      `(${number(before[member])})${joins(before.value, after.value)}. ` +
+      (again ? `From ${again.value} on there are more again. ` : "") +
+      `The most is ${most}.`
+    );
+  }
   if (knee !== null && member === "examples_per_s")
     return `From ${knee} on, twice as many add less than 5 %. The most is ${most}.`;
   if (best.value !== last.value || points.length < 2) return `The most is ${most}.`;
@@ -524,7 +539,7 @@ export function SweepChart(p: {
   unit: string;
   log: boolean;
   current: { x: number; y: number | null };
-  children?: ComponentChildren;
+  joins?: (from: number, to: number) => string; // who takes part with `to`, but not with `from`
 }) {
   const { sweep, waiting, error } = p.swept;
   const points = (sweep?.points ?? []).filter((q) => Number.isFinite(q[p.member]));
@@ -540,7 +555,7 @@ export function SweepChart(p: {
       <figcaption>
         <strong>{p.title}</strong>
         <span class="training-calculating" aria-hidden={!waiting}>
-          {waiting ? "calculating …" : i !== null ? `${x[i]} ${p.of}: ${number(y[i])} ${p.unit}` : `${p.of} →`}
+          {waiting ? "calculating …" : i !== null ? `${counted(x[i], p.of)}: ${number(y[i])} ${p.unit}` : `${p.of} →`}
         </span>
       </figcaption>
       {error && <p class="training-chart-error">{error}</p>}
@@ -550,17 +565,17 @@ export function SweepChart(p: {
       {!error && !points.length && (
         <div class="training-plot-empty">{waiting ? "" : "The simulator gave no points."}</div>
       )}
-      {points.length > 0 && best && (
-        <p class="training-note">
-          {p.current.y !== null &&
-            `Now, with ${plural(p.current.x, p.of.replace(/s$/, ""))}: ${number(p.current.y)} ${p.unit}. `}
-          {conclusion(points, p.member, best, p.unit, sweep?.knee ?? null)}
-        </p>
-      )}
+      <p class="training-note training-conclusion" data-test={`${p.test}-conclusion`}>
+        {!waiting &&
+          points.length > 0 &&
+          best &&
+          (p.current.y === null ? "" : `Now, with ${counted(p.current.x, p.of)}: ${number(p.current.y)} ${p.unit}. `) +
+            conclusion(points, p.member, best, p.unit, p.of, sweep?.knee ?? null, p.joins ?? (() => ""))}
+      </p>
       <ul class="training-hidden">
         {points.map((q) => (
           <li key={q.value} data-test={`${p.test}-point`} data-x={q.value} data-value={String(q[p.member])}>
-            {`${q.value} ${p.of}: ${number(q[p.member])} ${p.unit}`}
+            {`${counted(q.value, p.of)}: ${number(q[p.member])} ${p.unit}`}
           </li>
         ))}
       </ul>

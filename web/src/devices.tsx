@@ -62,9 +62,9 @@ function Card(p: { device: Device; index: number; removable: boolean }) {
           title={was && r!.devices.length > 1 ? `${r!.step_nodes} nodes on all devices. ${COPIES}` : undefined}>
           {was ? `${formatPercent(share)} busy, ${was.nodes} nodes` : "…"}
         </span>
-        <label class="devices-task" title={"A task is one process on one machine. Devices of one task use the link " +
-          "between devices, devices of different tasks the network."}>
-          task
+        <label class="devices-task" title={"Devices with the same number are in one host (one process, which TensorFlow calls a task) and use the " +
+          "link between devices. Those of different hosts use the network."}>
+          host
           <NumberField test={`task-${name}`} name={`Task of ${name}`} value={d.task ?? 0} low={0} high={9999}
             onChange={(v) => changeDevice(i, (x) => { x.task = v; })} />
         </label>
@@ -91,7 +91,7 @@ function Card(p: { device: Device; index: number; removable: boolean }) {
             if (v >= UNLIMITED_BYTES) delete x.memory_bytes;
             else x.memory_bytes = v;
           })} />
-        <Slider label="Per node" name={`Overhead per node on ${name}`} test={`overhead-${name}`}
+        <Slider label="Overhead" name={`Overhead per node on ${name}`} test={`overhead-${name}`}
           quantity={microseconds} color={color} value={d.op_us ?? USUAL[type].op_us} low={0.1} high={1000} least={0}
           most={1e9} title="Overhead: how long the start of each node takes, however small the node is"
           onChange={(v) => changeDevice(i, (x) => { x.op_us = v; })} />
@@ -155,7 +155,7 @@ function Links() {
           usual={USUAL_LINK} onChange={(edit) => void change((q) => edit((q.link ??= {})))} />
       )}
       {tasks.size > 1 && (
-        <LinkCard title="Network between tasks" name="the network between tasks" test="network" link={p.network ?? {}}
+        <LinkCard title="Network between hosts" name="the network between hosts" test="network" link={p.network ?? {}}
           usual={USUAL_NETWORK} onChange={(edit) => void change((q) => edit((q.network ??= {})))} />
       )}
       {(p.links ?? []).map((l, i) => (
@@ -214,6 +214,11 @@ export function DevicesView() {
       <ul class="devices-list" ref={list}>
         {devices.map((d, i) => <Card key={d.name} device={d} index={i} removable={devices.length > 1} />)}
         <Links />
+        {devices.length > 1 && result.value && (
+          <li class="devices-note muted" data-test="node-count">
+            {result.value.step_nodes} nodes in this step. {COPIES}
+          </li>
+        )}
       </ul>
     </section>
   );

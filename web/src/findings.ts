@@ -1,6 +1,6 @@
 // What the result of a training means: which tasks exist, what each one does at a given time, and the sentences that
 // say what the cluster waits for and what a crash costs. No drawing: training.tsx and charts.tsx do that.
-import type { Cluster, Crash, Cut, Doing, Loss, Mode, Slow, Training, WorkerResult } from "./types";
+import type { Cluster, Crash, Cut, Doing, Loss, Mode, Plan, Slow, Training, WorkerResult } from "./types";
 import { formatPercent, formatSeconds } from "./widgets";
 
 // ---- numbers as text ----
@@ -29,6 +29,12 @@ export function percent(x: number | null | undefined): string {
 export function plural(n: number, one: string, many = `${one}s`): string {
   return `${number(n)} ${n === 1 ? one : many}`;
 }
+
+export const capital = (s: string) => s.charAt(0).toUpperCase() + s.slice(1);
+
+// "worker 1", "worker 1 and worker 4"
+const listed = (names: string[]) =>
+  names.length < 2 ? names.join() : `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`;
 
 // ---- modes ----
 
@@ -115,8 +121,8 @@ export interface Asked {
   text: string;
 }
 
-const slowTask = (s: Slow) => s.task ?? "worker";
-const slowIndex = (s: Slow) => s.index ?? s.worker ?? 0;
+export const slowTask = (s: Slow) => s.task ?? "worker";
+export const slowIndex = (s: Slow) => s.index ?? s.worker ?? 0;
 
 function slowText(s: Slow): string {
   const from = s.at_s ?? 0;
@@ -371,13 +377,26 @@ export function stateAt(t: Training, lanes: Lanes, who: Task, at_s: number): Sta
 
 // ---- figures ----
 
-export function meanWait(t: Training, except = -1): number | null {
+export function meanWait(t: Training, except: number[] = []): number | null {
   const shares = (t.each_worker ?? [])
-    .filter((_, i) => i !== except)
+    .filter((_, i) => !except.includes(i))
     .map(sharesOf)
     .filter((s): s is Shares => s !== null);
   return shares.length ? shares.reduce((sum, s) => sum + s.wait, 0) / shares.length : null;
 }
+
+export function meanShare(t: Training, of: keyof Shares): number | null {
+  const shares = (t.each_worker ?? []).map(sharesOf).filter((s): s is Shares => s !== null);
+  return shares.length ? shares.reduce((sum, s) => sum + s[of], 0) / shares.length : null;
+}
+
+// Of the cluster, in modes with common steps; otherwise of a worker.
+export function examplesPerStep(t: Training): number | null {
+  return t.steps_per_s > 0 ? Number((t.examples_per_s / t.steps_per_s).toPrecision(6)) : null;
+}
+
+// All steps of the training: those of the cluster, or those of all workers added up.
+export const allSteps = (t: Training) => (inStep(t.mode) ? t.steps : t.steps * t.workers);
 
 export const lostSteps = (t: Training) => (t.losses ?? []).reduce((sum, l) => sum + (l.lost_steps ?? 0), 0);
 
@@ -385,6 +404,13 @@ export const lostSteps = (t: Training) => (t.losses ?? []).reduce((sum, l) => su
 export function exampleWord(model: string | undefined): { one: string; many: string } {
   if (model === "inception" || model === "lenet") return { one: "image", many: "images" };
   return { one: "example", many: "examples" };
+}
+
+// The network of a plan in a few words: its name and the sizes that were chosen.
+export function networkName(p: Plan): string {
+  const { model, file, signature: _signature, ...rest } = p.graph ?? {};
+  const sizes = Object.entries(rest).map(([k, v]) => `${k} ${v}`);
+  return [model ?? (file ? "a file" : "no network"), ...sizes].join(", ");
 }
 
 // The cluster in a few words, as the head of a column of figures.
@@ -421,16 +447,13 @@ function crashFinding(l: Loss, t: Training, c: Cluster): Finding {
       ? `The chief (worker ${l.index})`
       : `${l.task === "ps" ? "Parameter server" : "Worker"} ${l.index}`;
   const head = `${who} was killed at ${seconds(l.at_s)}.`;
-  const step = t.step_s?.median ?? 0;
-  const stopped =
-    l.stopped_s !== null && l.stopped_s > 3 * step ? ` The training made no progress for ${seconds(l.stopped_s)}.` : "";
+  const stopped = didStop(l, t) ? ` The training made no progress for ${seconds(l.stopped_s)}.` : "";
   const work = l.lost_s ? ` (${seconds(l.lost_s)} of work)` : "";
   if (l.lost_steps > 0 && l.checkpoint_at_s !== null)
     return {
       tone: "down",
       text:
-        `${head} The parameters were restored from the checkpoint begun at ${seconds(l.at_s - (l.lost_s ?? 0))} ` +
-        `(complete at ${seconds(l.checkpoint_at_s)}), so ` +
+        `${head} The parameters were restored from the checkpoint begun at ${seconds(l.checkpoint_taken_s)}, so ` +
         `${plural(l.lost_steps, "step")}${work} ${l.lost_steps === 1 ? "was" : "were"} lost.${stopped}`,
     };
   if (l.lost_steps > 0)
@@ -449,132 +472,214 @@ function crashFinding(l: Loss, t: Training, c: Cluster): Finding {
   return { tone: "down", text: `${head}${why}${stopped || othersAfter(l, t, c)}` };
 }
 
+const didStop = (l: Loss, t: Training) => l.stopped_s !== null && l.stopped_s > 3 * (t.step_s?.median ?? 0);
+
 // Where every step needs the gradients of all, the others cannot go on without the one that was lost.
 function othersAfter(l: Loss, t: Training, c: Cluster): string {
-  if (!waitsForCut(t.mode, c)) return " The others went on.";
-  return l.stopped_s === null ? "" : ` The others waited no longer than ${seconds(l.stopped_s)}.`;
+  if (waitsForCut(t.mode, c))
+    return l.stopped_s === null ? "" : ` The others waited no longer than ${seconds(l.stopped_s)}.`;
+  const isSlower = t.total_s > 1.1 * t.calm_s && !t.losses.some((x) => didStop(x, t)) && !c.cuts?.length;
+  return isSlower ? " The others went on, but more slowly." : " The others went on.";
 }
+
+function cutFinding(cut: Cut, t: Training, c: Cluster): Finding {
+  const peer =
+    t.mode === "allreduce"
+      ? "the other workers"
+      : cut.ps === undefined
+        ? "the parameter servers"
+        : taskName({ kind: "ps", index: cut.ps });
+  const effect = waitsForCut(t.mode, c)
+    ? "all the others wait for it"
+    : t.mode === "bounded"
+      ? `the others go on until they are ${plural(c.delay ?? 4, "step")} ahead of it`
+      : "the others go on without it";
+  return {
+    tone: "down",
+    text:
+      `From ${seconds(cutStart(cut))} to ${seconds(cutEnd(cut))}, no message passes between worker ` +
+      `${cut.worker ?? 0} and ${peer}: ${effect}.`,
+  };
+}
+
+// ---- stragglers ----
 
 function periodOf(s: Slow): string {
   const from = s.at_s ?? 0;
-  if (s.for_s) return `From ${seconds(from)} to ${seconds(from + s.for_s)}, `;
-  return from > 0 ? `From ${seconds(from)} on, ` : "";
+  if (s.for_s) return ` from ${seconds(from)} to ${seconds(from + s.for_s)}`;
+  return from > 0 ? ` from ${seconds(from)} on` : "";
 }
 
-const capital = (s: string) => s.charAt(0).toUpperCase() + s.slice(1);
+// Why steps wait for a slow worker although the mode has gradients to spare.
+function spareIsUsed(t: Training, c: Cluster, slow: number[]): string {
+  if (t.mode !== "backup") return "";
+  const spare = backupOf(c);
+  if (slow.length > spare)
+    return ` ${plural(slow.length, "worker")} are slow, but only ${spare} ${spare === 1 ? "is" : "are"} to spare.`;
+  const lost = new Set(t.losses.filter((l) => l.task !== "ps" && !slow.includes(l.index)).map((l) => l.index));
+  for (const x of c.cuts ?? []) if (!slow.includes(x.worker ?? 0)) lost.add(x.worker ?? 0);
+  if (!lost.size || slow.length + lost.size <= spare) return "";
+  const names = listed([...lost].map((i) => `worker ${i}`));
+  const used = spare === 1 ? "the backup is used up" : "the backups are used up";
+  return ` While ${names} cannot work, the gradients of the slow ${slow.length === 1 ? "worker are" : "workers are"} needed: ${used}.`;
+}
+
+// In modes with common steps, the simulator counts the steps that each worker ended: all others waited for it then.
+function barrierFinding(t: Training, c: Cluster, slow: number[], who: string, cost: string): Finding | null {
+  const all = t.each_worker.reduce((sum, w) => sum + w.last, 0);
+  const held = slow.reduce((sum, i) => sum + (t.each_worker[i]?.last ?? 0), 0);
+  if (!all) return null;
+  const wait = meanWait(t, slow);
+  const isFree = wait === null || wait < 0.1;
+  if (t.mode === "sync" || t.mode === "allreduce") {
+    if (held < 0.05 * all)
+      return { tone: "info", text: `${capital(who)}, but other things delay the steps more.`.replace(", which is", " is") };
+    return { tone: isFree ? "info" : "wait", text: `${howMany(held, all, who)}${cost}` };
+  }
+  if (held === 0) return { tone: isFree ? "good" : "info", text: `No step waits for ${who}.${isFree ? "" : cost}` };
+  const isRare = held <= 0.1 * all;
+  const why = isRare ? "" : spareIsUsed(t, c, slow);
+  return {
+    tone: isRare && isFree ? "good" : "wait",
+    text: `${isRare ? "Only " : ""}${howMany(held, all, who)}${why}${isRare && isFree ? "" : cost}`,
+  };
+}
+
+const howMany = (n: number, all: number, who: string) =>
+  n === all ? `Every step waits for ${who}.` : `${n} of ${all} steps ${n === 1 ? "waits" : "wait"} for ${who}.`;
 
 // Which worker the others wait for, in the words of each mode: the one that the plan slows down most.
 function stragglerFinding(t: Training, c: Cluster): Finding | null {
-  const slow = (c.slow ?? []).filter(
+  const list = (c.slow ?? []).filter(
     (s) => slowTask(s) === "worker" && (s.factor ?? 2) > 1 && slowIndex(s) < workersOf(c).length,
   );
-  if (!slow.length) return null;
-  const worst = slow.reduce((a, b) => ((b.factor ?? 2) > (a.factor ?? 2) ? b : a));
+  if (!list.length) return null;
+  const worst = list.reduce((a, b) => ((b.factor ?? 2) > (a.factor ?? 2) ? b : a));
+  const slow = [...new Set(list.map(slowIndex))];
   const i = slowIndex(worst);
-  const much = `${number(worst.factor ?? 2)}× slower`;
-  const who = `worker ${i}, which is ${much}`;
-  const others = workersOf(c).length - 1;
-  const wait = meanWait(t, i);
+  const much = `${number(worst.factor ?? 2)}× slower${periodOf(worst)}`;
+  const who = slow.length === 1 ? `worker ${i}, which is ${much}` : `the slow workers (${slow.sort((a, b) => a - b).join(", ")})`;
+  const others = workersOf(c).length - slow.length;
+  const wait = meanWait(t, slow);
   const cost =
     wait !== null && others > 0
       ? ` The other ${others === 1 ? "worker waits" : `${others} workers wait`} ${percent(wait)} of their time.`
       : "";
-  const mine = t.each_worker?.[i];
-  const when = periodOf(worst);
-  const count = new Set(slow.map(slowIndex)).size;
-  switch (t.mode) {
-    case "backup":
-    case "adaptive": {
-      const spare = t.mode === "backup" ? backupOf(c) : count;
-      if (count > spare)
-        return {
-          tone: "wait",
-          text:
-            `${capital(when)}${plural(count, "worker")} are slow, but only ${spare} ` +
-            `${spare === 1 ? "is" : "are"} to spare: ` +
-            `every step still waits for one of them.${cost}`,
-        };
-      return { tone: "good", text: capital(`${when}no step waits for ${who}.`) };
-    }
-    case "async": {
-      const steps = (t.each_worker ?? []).filter((_, k) => k !== i).map((w) => w.steps);
-      const rest = steps.length ? steps.reduce((a, b) => a + b, 0) / steps.length : 0;
-      const did =
-        mine && rest
-          ? ` It makes ${plural(mine.steps, "step")} while each of the others makes ${number(Math.round(rest))}.`
-          : "";
-      return {
-        tone: "info",
-        text: `${capital(`${when}worker ${i} is ${much}`)}, but nobody waits for it.${did}`,
-      };
-    }
-    case "bounded":
-      return {
-        tone: "wait",
-        text:
-          capital(`${when}the others may be at most ${plural(c.delay ?? 4, "step")} ahead of ${who}.`) +
-          ` Then they wait.${cost}`,
-      };
-    default:
-      // A small factor does not make it the slowest: workers that fetch their parameters last may be later.
-      if (!when && wait !== null && (sharesOf(mine)?.wait ?? 0) > 0.7 * wait)
-        return {
-          tone: "info",
-          text: `Worker ${i} is ${much}, but other things delay the steps more.`,
-        };
-      return { tone: "wait", text: `${capital(`${when}every step waits for ${who}.`)}${cost}` };
+  if (t.mode === "async") {
+    const rest = (t.each_worker ?? []).filter((_, k) => !slow.includes(k)).map((w) => w.steps);
+    const mean = rest.length ? rest.reduce((a, b) => a + b, 0) / rest.length : 0;
+    const mine = t.each_worker?.[i];
+    const did =
+      mine && mean
+        ? ` It makes ${plural(mine.steps, "step")} while each of the others makes ${number(Math.round(mean))}.`
+        : "";
+    return { tone: "info", text: `Worker ${i} is ${much}, but nobody waits for it.${did}` };
   }
+  if (t.mode === "bounded")
+    return {
+      tone: wait !== null && wait < 0.05 ? "info" : "wait",
+      text: `The others may be at most ${plural(c.delay ?? 4, "step")} ahead of ${who}. Then they wait.${cost}`,
+    };
+  return barrierFinding(t, c, slow, who, cost);
+}
+
+// ---- what the training pays ----
+
+// Gradients that were computed for nothing, and machines of which no gradient counted.
+function priceFinding(t: Training): Finding | null {
+  if (!(t.dropped > 0)) return null;
+  const made = t.each_worker.reduce((sum, w) => sum + w.steps, 0);
+  const useless = t.each_worker.flatMap((w, i) => (w.dropped > 0 && w.dropped >= w.steps ? [i] : []));
+  const theirs = useless.reduce((sum, i) => sum + t.each_worker[i].dropped, 0);
+  const more = t.dropped - theirs;
+  if (!useless.length)
+    return {
+      tone: "info",
+      text:
+        `${number(t.dropped)} of the ${plural(made, "gradient")} that the workers computed came too late and ` +
+        `${t.dropped === 1 ? "was" : "were"} dropped: this work (${percent(t.dropped / made)}) is the price for not waiting.`,
+    };
+  const one = useless.length === 1;
+  const whose = one ? `worker ${useless[0]}'s whole machine` : `the whole machines of ${listed(useless.map((i) => `worker ${i}`))}`;
+  const finished = theirs === 1 ? "1 gradient, and it came" : `${number(theirs)} gradients, and all came`;
+  return {
+    tone: "info",
+    text:
+      `The price: ${whose} (${useless.length} of ${t.each_worker.length}) ${one ? "contributes" : "contribute"} nothing. ` +
+      `${one ? "It" : "They"} finished only ${finished} too late.` +
+      (more > 0 ? ` ${plural(more, "gradient")} of the others ${more === 1 ? "was" : "were"} dropped, too.` : ""),
+  };
+}
+
+// What the workers' time goes to, if it is neither computing nor a straggler.
+function networkFinding(t: Training): Finding | null {
+  const [transfer, compute, wait] = (["transfer", "compute", "wait"] as const).map((k) => meanShare(t, k) ?? 0);
+  if (transfer < 0.3 || transfer < compute || transfer < wait) return null;
+  const what = t.mode === "allreduce" ? "exchanging gradients" : "fetching parameters and pushing gradients";
+  return {
+    tone: "wait",
+    text:
+      `The links are the bottleneck: on average, a worker spends ${percent(transfer)} of its time ${what}, ` +
+      `${percent(compute)} computing and ${percent(wait)} waiting for the others.`,
+  };
+}
+
+// The simulator has run the same training without failures, and without checkpoints too.
+function lengthFindings(t: Training, c: Cluster): Finding[] {
+  const out: Finding[] = [];
+  const failed = t.losses.length > 0 || (c.cuts?.length ?? 0) > 0;
+  if (failed && t.calm_s > 0 && t.total_s > t.calm_s * 1.005)
+    out.push({
+      tone: "down",
+      text:
+        `Failures make the training ${percent(t.total_s / t.calm_s - 1)} longer: ` +
+        `${seconds(t.total_s)} instead of ${seconds(t.calm_s)}.`,
+    });
+  if (t.checkpoints > 0) {
+    const cost = t.calm_s - t.ideal_s;
+    const many = t.checkpoints === 1 ? "The checkpoint" : `The ${t.checkpoints} checkpoints`;
+    out.push({
+      tone: "save",
+      text:
+        cost > 0.001 * t.ideal_s
+          ? `Checkpoints make the training ${percent(cost / t.ideal_s)} longer, even without failures.`
+          : `${many} ${t.checkpoints === 1 ? "takes" : "take"} no extra time: the training goes on while ` +
+            `${t.checkpoints === 1 ? "it is" : "they are"} written.`,
+    });
+  }
+  return out;
 }
 
 // The sentences above the picture, the most important first.
 export function findings(t: Training | undefined, c: Cluster | undefined): Finding[] {
   if (!t || !c) return [];
   const out: Finding[] = [];
+  const add = (f: Finding | null) => f && out.push(f);
   const straggler = stragglerFinding(t, c);
-  if (straggler) out.push(straggler);
+  add(straggler);
 
   const server = (c.slow ?? []).find((s) => slowTask(s) === "ps" && (s.factor ?? 2) > 1);
   if (server && t.mode !== "allreduce")
-    out.push({
+    add({
       tone: "wait",
-      text: capital(
-        `${periodOf(server)}${taskName({ kind: "ps", index: slowIndex(server) })} is ${number(server.factor ?? 2)}× slower, ` +
-          "so every worker gets the parameters that it holds later.",
-      ),
-    });
-  for (const cut of c.cuts ?? []) {
-    const peer =
-      t.mode === "allreduce" ? "the other workers" : cut.ps === undefined ? "the parameter servers" : taskName({ kind: "ps", index: cut.ps });
-    const effect = waitsForCut(t.mode, c) ? "all the others wait for it" : "the others go on without it";
-    out.push({
-      tone: "down",
       text:
-        `From ${seconds(cutStart(cut))} to ${seconds(cutEnd(cut))}, no message passes between worker ` +
-        `${cut.worker ?? 0} and ${peer}: ${effect}.`,
+        `${capital(taskName({ kind: "ps", index: slowIndex(server) }))} is ${number(server.factor ?? 2)}× ` +
+        `slower${periodOf(server)}, so every worker gets the parameters that it keeps later.`,
     });
-  }
+  for (const cut of c.cuts ?? []) add(cutFinding(cut, t, c));
   const losses = t.losses ?? [];
-  for (const l of losses.slice(0, 3)) out.push(crashFinding(l, t, c));
-  if (losses.length > 3)
-    out.push({ tone: "down", text: `${losses.length - 3} more failures are listed with the figures.` });
+  for (const l of losses.slice(0, 3)) add(crashFinding(l, t, c));
+  if (losses.length > 3) add({ tone: "down", text: `${losses.length - 3} more failures are listed with the figures.` });
 
-  const made = (t.each_worker ?? []).reduce((sum, w) => sum + w.steps, 0);
-  if (t.dropped > 0)
-    out.push({
-      tone: "info",
-      text:
-        `${plural(t.dropped, "gradient")} came too late and ${t.dropped === 1 ? "was" : "were"} dropped` +
-        `${made > 0 ? ` (${percent(t.dropped / made)} of the workers' steps)` : ""}: ` +
-        "that is the price for not waiting.",
-    });
+  add(priceFinding(t));
   const wait = meanWait(t);
+  const network = networkFinding(t);
   if (t.mode !== "allreduce" && t.ps_busiest > 0.9)
-    out.push({
+    add({
       tone: "wait",
-      text:
-        `The parameter servers are the bottleneck: the busiest one is busy ${percent(t.ps_busiest)} of the time. ` +
-        "More workers will not help, more parameter servers will.",
+      text: `The parameter servers are the bottleneck: the busiest one is busy ${percent(t.ps_busiest)} of the time.`,
     });
+  else if (network) add(network);
   else if (
     !straggler &&
     !losses.length &&
@@ -583,10 +688,10 @@ export function findings(t: Training | undefined, c: Cluster | undefined): Findi
     wait > 0.1 &&
     (t.each_worker?.length ?? 0) > 1
   )
-    out.push({
+    add({
       tone: "wait",
       text:
-        "Each step ends when the slowest worker is done: " +
+        `Each step ends with ${t.mode === "sync" || t.mode === "allreduce" ? "the slowest worker" : "the last gradient that it needs"}: ` +
         `the workers wait ${percent(wait)} of their time for each other.`,
     });
 
@@ -598,25 +703,19 @@ export function findings(t: Training | undefined, c: Cluster | undefined): Findi
         `A gradient is computed from parameters that are ${number(stale.mean)} updates old on average, ` +
         `${number(stale.max)} at most.`,
     });
-  const failed = losses.length > 0 || (c.cuts?.length ?? 0) > 0;
-  const causes = !failed ? "Checkpoints" : t.checkpoints > 0 ? "Failures and checkpoints" : "Failures";
-  if (t.total_s > t.ideal_s * 1.01 && t.ideal_s > 0)
-    out.push({
-      tone: failed ? "down" : "save",
-      text:
-        `${causes} make the training ${percent(t.total_s / t.ideal_s - 1)} longer: ` +
-        `${seconds(t.total_s)} instead of ${seconds(t.ideal_s)}.`,
-    });
+  for (const f of lengthFindings(t, c)) add(f);
   if (!out.length) {
     const n = workersOf(c).length;
     out.push({
-      tone: "good",
+      tone: n > 1 && wait !== null && wait > 0.1 ? "wait" : "good",
       text:
         n === 1
           ? "One worker trains alone: it waits for nobody."
           : inStep(t.mode)
             ? `All ${n} workers compute each step together, and hardly wait for each other.`
-            : `The ${n} workers do not wait for each other.`,
+            : wait !== null && wait > 0.05
+              ? `The workers wait ${percent(wait)} of their time, because none may be too far ahead of the others.`
+              : `The ${n} workers hardly wait for each other.`,
     });
   }
   return out;

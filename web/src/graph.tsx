@@ -4,7 +4,7 @@
 // (position, selection, what runs at the playhead) is set on the elements directly.
 import { computed, effect, signal, untracked } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { deviceColor, deviceNames, expanded, plan, playing, result, selected, time } from "./state";
+import { deviceColor, deviceNames, expanded, plan, playing, result, resultOpened, selected, time } from "./state";
 import type { NodeResult } from "./types";
 import { Drawing } from "./boxes";
 import { computeLayout, forgetPlaces, HEADER, type Layout, type Placed, segmentKey, walk } from "./layout";
@@ -14,17 +14,26 @@ import { type Box, buildTree, isNameScope, sameNodes, scopesAround, type Tree, v
 import { Search } from "./search";
 import "./graph.css";
 
-let kept: { graph: string; nodes: NodeResult[]; tree: Tree } | null = null;
+let fitNext = false; // the next drawing shows the whole graph
+
+let kept: { graph: string; opened: number; nodes: NodeResult[]; tree: Tree } | null = null;
 
 // A slider changes devices and times, seldom nodes: then the tree stays, and with it the position of every box.
 const tree = computed<Tree | null>(() => {
   const nodes = result.value?.nodes;
   if (!nodes) return null;
+  const story = resultOpened.peek();
+  if (kept && kept.opened !== story) {
+    // What was shown before must not decide where the boxes of a story are.
+    forgetPlaces();
+    fitNext = true;
+    kept.opened = story;
+  }
   if (kept && sameNodes(kept.nodes, nodes)) return kept.tree;
   const graph = JSON.stringify(plan.peek().graph);
   // Even a little more of the same network, such as another layer, gets a separate layout.
   if (graph !== kept?.graph) forgetPlaces();
-  kept = { graph, nodes, tree: buildTree(nodes) };
+  kept = { graph, opened: story, nodes, tree: buildTree(nodes) };
   return kept.tree;
 });
 
@@ -44,7 +53,6 @@ const layout = computed<Layout | null>(() => {
 // What the next layout must keep in place or show.
 let anchor: { key: string; x: number; y: number; focus: boolean } | null = null;
 let goTo: string | null = null;
-let fitNext = false;
 
 function toggle(b: Box, view: View, focus: boolean) {
   const p = layout.value?.placed.get(b);

@@ -6,7 +6,7 @@
 // constants are merged only on one device. Then the boxes that stay keep their places; see adapt.
 import dagre from "@dagrejs/dagre";
 import type { NodeResult } from "./types";
-import { type Box, type Tree, shorten } from "./scopes";
+import { type Box, type Tree, opName, shorten } from "./scopes";
 
 export interface Placed {
   box: Box;
@@ -85,7 +85,7 @@ function sizeOf(b: Box, nodes: NodeResult[]): Placed {
     const op = nodes[b.node].op;
     const label = shorten(nameIn(b, nodes[b.node]), 24);
     // "Conv2D_1 (Conv2D)" says nothing twice.
-    const below = b.label.replace(/_\d+$/, "") === op ? "" : shorten(op, 28);
+    const below = b.label.replace(/_\d+$/, "") === op ? "" : shorten(opName(op), 28);
     const wide = Math.max(textWidth(label, `12px ${FONT}`), textWidth(below, `10px ${FONT}`));
     return { box: b, x: 0, y: 0, w: Math.max(64, Math.ceil(wide) + 18), h: below ? 34 : 24, open: false, label, below };
   }
@@ -95,7 +95,7 @@ function sizeOf(b: Box, nodes: NodeResult[]): Placed {
   for (let c = b; b.kind === "series" && op === null; c = c.children[0]) if (c.node >= 0) op = nodes[c.node].op;
   const below =
     op !== null && op !== b.label
-      ? shorten(op, 28)
+      ? shorten(opName(op), 28)
       : b.kind === "series"
         ? ""
         : `${b.count} ${b.count === 1 ? "node" : "nodes"}`;

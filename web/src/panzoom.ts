@@ -78,12 +78,16 @@ export class View {
     else this.apply();
   }
 
-  // After a click on a scope: the middle of its upper edge stays where it was, unless little of it or of the graph is seen then.
+  // After a click on a scope: the middle of its upper edge stays where it was, unless a part of it, or of the scopes
+  // around it, which have become larger too, would no longer be seen.
   settle(before: { x: number; y: number }, p: Placed, l: Layout) {
     const whole = { x: 0, y: 0, w: l.width, h: l.height };
     this.x = before.x - (p.x + p.w / 2) * this.k;
     this.y = before.y - p.y * this.k;
-    if (p.open && this.visible(p) < 0.6) this.reveal(p);
+    let outer = p;
+    for (let b = p.box.parent; b && l.placed.has(b); b = b.parent) outer = l.placed.get(b)!;
+    if (this.fitScale(outer.w, outer.h) < 0.5 * this.k) outer = p; // it would be too small to read
+    if (p.open && this.visible(outer) < 0.999) this.reveal(outer);
     else if (!p.open && (this.visible(whole) < 0.6 || (this.automatic && this.fitScale(l.width, l.height) > 1.3 * this.k)))
       return this.fit(l);
     this.automatic &&= this.visible(whole) > 0.999;

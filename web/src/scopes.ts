@@ -7,6 +7,10 @@
 // Such groups are scopes too. Their keys contain "*" or "#", which no node name does.
 import type { NodeResult } from "./types";
 
+// What an op is called on the page: those that TensorFlow adds at the edges of a step have no plain names.
+export const opName = (op: string) =>
+  op === "_Arg" ? "input of the step" : op === "_Retval" ? "output of the step" : op;
+
 export type Kind = "node" | "scope" | "series" | "run";
 
 export interface Box {

@@ -2,26 +2,28 @@
 import { useState } from "preact/hooks";
 import { deviceColor, result } from "./state";
 import type { NodeResult } from "./types";
-import { bothNames, knownAs, shorten } from "./scopes";
+import { bothNames, knownAs, opName, shorten } from "./scopes";
 
 const MATCHES = 12;
 
-// Names that begin with the text first, then those in which a part does, then all others that contain it.
+// Nodes whose name or op is the text first, then names that begin with it, then those in which a part does, then all
+// others that contain it. Constants, which few people look for, come last.
 function findNodes(nodes: NodeResult[], text: string): { found: NodeResult[]; more: number } {
   const want = text.trim().toLowerCase();
   if (!want) return { found: [], more: 0 };
-  const ranked: NodeResult[][] = [[], [], []];
+  const ranked: NodeResult[][] = [[], [], [], [], [], []];
   let all = 0;
   for (const n of nodes) {
     const names = [knownAs(n).toLowerCase(), n.name.toLowerCase()];
-    const rank = names.some((s) => s.startsWith(want))
+    const how = names.some((s) => s.startsWith(want))
       ? 0
       : names.some((s) => s.includes("/" + want))
         ? 1
         : names.some((s) => s.includes(want)) || n.op.toLowerCase().includes(want)
           ? 2
           : -1;
-    if (rank < 0) continue;
+    if (how < 0) continue;
+    const rank = n.op.toLowerCase() === want || names.includes(want) ? 0 : n.op === "Const" && want !== "const" ? 5 : how + 1;
     all++;
     if (ranked[rank].length < MATCHES) ranked[rank].push(n);
   }
@@ -88,7 +90,7 @@ export function Search({ onPick }: { onPick: (name: string) => void }) {
               }}>
               <i style={{ background: deviceColor(n.device) }} />
               <span title={bothNames(n)}>{shorten(knownAs(n), 44)}</span>
-              <small>{n.op}</small>
+              <small>{opName(n.op)}</small>
             </li>
           ))}
           {found.length === 0 && (

@@ -19,6 +19,8 @@ export const selected = signal<string | null>(null); // name of a node, or of a 
 export const expanded = signal<ReadonlySet<string>>(new Set()); // scopes, each with a final slash
 export const tab = signal<"step" | "training">("step");
 export const story = signal<number | null>(null); // 1 to 6
+export const opened = signal(0); // how often a story was opened: each one begins with the usual view of the graph
+export const resultOpened = signal(0); // the value of `opened` when the plan of the result was sent
 
 // The device of each position of the playhead is computed from the result, so views agree on it.
 export const deviceNames = computed(() => result.value?.devices.map((d) => d.name) ?? []);
@@ -56,10 +58,12 @@ async function simulateNewest(): Promise<void> {
   do {
     request = new AbortController();
     requested = plan.value;
+    const wasOpened = opened.value;
     try {
       const r = await api.simulate(requested, request.signal);
       batch(() => {
         result.value = r;
+        resultOpened.value = wasOpened;
         error.value = null;
         unreachable.value = false;
         if (time.value > r.step_s) time.value = 0;

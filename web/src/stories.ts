@@ -1,6 +1,6 @@
 // Six presets that explain the simulator in order. Each text has exactly two sentences.
 import { batch } from "@preact/signals";
-import { expanded, playing, plan, selected, setPlan, story, tab, time } from "./state";
+import { expanded, opened, playing, plan, selected, setPlan, story, tab, time } from "./state";
 import { hint as trainingHint, playhead as trainingTime } from "./training-state";
 import type { Device, Plan } from "./types";
 
@@ -57,8 +57,8 @@ export const stories: Story[] = [
   },
   {
     title: "A slow device",
-    text: "Device gpu1 is now ten times slower than gpu0, so the placer gives it only work that nobody has to wait " +
-      "for. Move gpu1's slider Speed and watch nodes change their device.",
+    text: "Device gpu1 is now ten times slower than gpu0, so the placer, which chooses a device for each node, gives " +
+      "it only work that nobody has to wait for. Move gpu1's slider Speed and watch nodes change their device.",
     tab: "step",
     plan: { title: "A slow device", graph: graph(), devices: [gpu(0), gpu(1, { speedup: 0.1 })], link: link() },
     selected: "block1/b_3x3/Conv2D",
@@ -66,9 +66,10 @@ export const stories: Story[] = [
   },
   {
     title: "A straggler",
-    text: "Five workers train together, and each step ends only when the gradients of all five have arrived. " +
-      "Worker 3 is five times slower than the others (a straggler), so the other four spend most of their time " +
-      "waiting for it.",
+    text: "Five workers train on parameters that two parameter servers keep, and each step ends only when the gradients " +
+      "of all five have arrived there. " +
+      "Worker 3 is five times slower (a straggler), so the other four spend most of their " +
+      "time waiting for it.",
     tab: "training",
     plan: {
       title: "Five workers, one of them a straggler", graph: graph(), devices: [gpu(0)],
@@ -77,8 +78,9 @@ export const stories: Story[] = [
   },
   {
     title: "A backup worker",
-    text: "Four workers and one backup are the same five machines as before, but now each step ends with the first " +
-      "four gradients and drops the fifth. The straggler is still slow, but nobody waits for it any more.",
+    text: "Four workers and one backup are the same five machines, but now each step ends with the first four " +
+      "gradients and does not wait for the fifth. The straggler's gradients come too late and are dropped, but nobody " +
+      "waits for it any more.",
     tab: "training",
     plan: {
       title: "Four workers and one backup, one of the five a straggler", graph: graph(), devices: [gpu(0)],
@@ -114,6 +116,7 @@ export function openStory(number: number, variant = 0): Promise<void> {
     playing.value = false;
     trainingTime.value = null;
     trainingHint.value = null;
+    opened.value++;
     return setPlan(structuredClone(s.variants?.[variant].plan ?? s.plan));
   });
 }

@@ -1,5 +1,5 @@
 // The numbers of the cluster: tasks, mode, checkpoints, random delays.
-import { backupOf, modeOf, modes, number, percent, plural, seconds } from "./findings";
+import { backupOf, inStep, modeOf, modes, number, percent, plural, seconds } from "./findings";
 import { plan } from "./state";
 import { edit, total, training } from "./training-state";
 import type { Cluster, Mode } from "./types";
@@ -210,10 +210,10 @@ export function Controls() {
       <details class="training-more">
         <summary>More</summary>
         <label class="training-row">
-          <span>Steps of each worker</span>
+          <span>{inStep(mode) ? "Steps" : "Steps of each worker"}</span>
           <TextField
             test="steps"
-            name="Steps of each worker"
+            name={inStep(mode) ? "Steps of the training" : "Steps of each worker, on average"}
             text={steps ? String(steps) : `${training.value?.steps ?? 200} (auto)`}
             accept={(text) =>
               /^(auto)?$/i.test(text.trim())
@@ -233,6 +233,11 @@ export function Controls() {
           {...ofTime} />
         <Amount of="restore_s" label="Restore" name="Time to restore a checkpoint" usual={0.2} high={5} step={0.1}
           {...ofTime} />
+        <p class="training-note">
+          Jitter is a random delay of a step (its mean), and Share is the share of steps that have it. Save and Restore
+          are the times that a checkpoint takes. The seed chooses the random numbers: the same one gives the same
+          training again.
+        </p>
         <label class="training-row">
           <span>Seed of random numbers</span>
           <NumberField

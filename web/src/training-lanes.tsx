@@ -1,7 +1,7 @@
 // What the tasks do over time: the first steps in detail, and the events and the progress of the whole training.
 import { computed } from "@preact/signals";
 import { type Lane, LanesChart, ProgressChart } from "./charts";
-import { type Kind, inStep, kindNames, leftOut, plural, seconds, serversOf, workersOf } from "./findings";
+import { type Kind, inStep, kindNames, leftOut, meanWait, plural, seconds, serversOf, workersOf } from "./findings";
 import { plan } from "./state";
 import { events, lanes, moveTo, now, playing, togglePlay, training } from "./training-state";
 import type { Cluster } from "./types";
@@ -11,7 +11,7 @@ function Legend(p: { kinds: (Kind | "slow" | "running" | "dropped")[] }) {
   const names = {
     ...kindNames,
     slow: "slow",
-    running: "at work",
+    running: "running (working or waiting)",
     dropped: "gradient dropped",
     transfer: training.value?.mode === "allreduce" ? "exchanging gradients" : "fetch and push",
     save: "checkpoint written",
@@ -88,9 +88,13 @@ export function FirstSteps() {
   const missing = leftOut(t);
   const drops = list.flatMap((l) => l.drops ?? []).filter((s) => s <= end).length;
   const kinds = presentKinds(list);
+  const waitsLater =
+    t.mode === "bounded" &&
+    (meanWait(t) ?? 0) > 0.05 &&
+    !list.some((l) => l.task.kind === "worker" && l.bars.some((b) => b.kind === "wait" && b.start_s < end));
   const order: Kind[] = ["compute", "transfer", "wait", "serve", "down", "restore"];
   return (
-    <section class="training-panel" aria-label="The first steps">
+    <section class="training-panel training-first" aria-label="The first steps">
       <div class="training-head">
         <h2>The first steps</h2>
         <Legend kinds={[...order.filter((k) => kinds.has(k)), ...(drops ? (["dropped"] as const) : [])]} />
@@ -115,6 +119,12 @@ export function FirstSteps() {
           {t.dropped === 1 ? "is" : "are"} dropped.
         </p>
       )}
+      {waitsLater && (
+        <p class="training-note" data-test="first-no-wait">
+          No worker waits yet: they wait later, when they are {plural(plan.value.cluster?.delay ?? 4, "step")} ahead of
+          the slowest one.
+        </p>
+      )}
       {missing && (
         <p class="training-note" data-test="first-left-out">
           {missing}
@@ -132,11 +142,17 @@ export function WholeTraining() {
   const kinds: Kind[] = (["wait", "save", "restore", "down", "cut"] as Kind[]).filter((k) => presentKinds(list).has(k));
   const slowShown = list.some((l) => l.slow?.length);
   return (
-    <section class="training-panel" aria-label="The whole training">
+    <section class="training-panel training-whole" aria-label="The whole training">
       <div class="training-head">
         <h2>The whole training</h2>
         <Legend kinds={["running", ...kinds, ...(slowShown ? (["slow"] as const) : [])]} />
       </div>
+      {(t.progress?.length ?? 0) > 0 && (
+        <>
+          <h3 class="training-sub">Progress: steps that count{inStep(t.mode) ? "" : ", average of the workers"}</h3>
+          <ProgressChart training={t} now={now} onMove={moveTo} />
+        </>
+      )}
       {list.length > 0 && (
         <LanesChart
           lanes={list}
@@ -155,12 +171,6 @@ export function WholeTraining() {
         <p class="training-note" data-test="whole-left-out">
           Shown: {list.length} of {all.length} tasks with which something happens.
         </p>
-      )}
-      {(t.progress?.length ?? 0) > 0 && (
-        <>
-          <h3 class="training-sub">Progress: steps that count{inStep(t.mode) ? "" : ", average of the workers"}</h3>
-          <ProgressChart training={t} now={now} onMove={moveTo} />
-        </>
       )}
     </section>
   );

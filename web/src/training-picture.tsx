@@ -81,21 +81,21 @@ function TaskButtons(p: { task: Task; long?: boolean; down?: boolean }) {
       <Button
         test={`slow-${t.kind}-${t.index}`}
         pressed={slowed}
-        aria-label={slowed ? `Slow on, for ${name}` : `Slow ${name} down ${times} times`}
+        aria-label={slowed ? `Slowed: let ${name} run at full speed again` : `Slow ${name} down ${times} times`}
         title={
           slowed ? `Back to normal: let ${name} run at full speed` : `Make ${name} ${times} times slower from the playhead on`
         }
         onClick={() => slow(t)}>
-        {slowed ? "Slow on" : "Slow"}
+        {slowed ? "Slowed" : "Slow"}
       </Button>
       {t.kind === "worker" && (
         <Button
           test={`cut-worker-${t.index}`}
           pressed={off}
-          aria-label={off ? `Cut on, for ${name}` : `Cut the link of ${name}`}
+          aria-label={off ? `Cut off: mend the link of ${name}` : `Cut the link of ${name}`}
           title={off ? `Mend the link of ${name}` : `Cut the link of ${name} for a while`}
           onClick={() => cut(t)}>
-          {off ? "Cut on" : p.long ? "Cut link" : "Cut"}
+          {off ? "Cut off" : p.long ? "Cut link" : "Cut"}
         </Button>
       )}
     </span>
@@ -257,9 +257,9 @@ export function ClusterPicture() {
     <section class="training-panel" aria-label="Picture of the cluster">
       <div class="training-head">
         <h2>The cluster at {seconds(now.value)}</h2>
-        <span class="training-note">Kill, Slow and Cut (its link) act at the playhead.</span>
+        <span class="training-note">Kill, Slow and Cut (its link) act at this time.</span>
         <label class="training-note training-factor" title="How many times slower the button Slow makes a task">
-          Slow:
+          Slow makes it
           <TextField
             test="slow-factor"
             name="How many times slower the button Slow makes a task"
@@ -270,6 +270,7 @@ export function ClusterPicture() {
             }}
             onAccept={(x) => (slowFactor.value = x)}
           />
+          slower
         </label>
       </div>
       <Playhead />

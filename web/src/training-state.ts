@@ -2,7 +2,7 @@
 // the plan that its buttons make at that time.
 import { batch, computed, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { type Asked, type Task, activeAt, asked, lanesOf, modeOf, seconds, taskName, workersOf } from "./findings";
+import { type Asked, type Task, activeAt, asked, capital, lanesOf, modeOf, seconds, taskName, workersOf } from "./findings";
 import { api } from "./api";
 import { change, messageOf, notice, plan, result } from "./state";
 import type { Cluster, Plan, Training } from "./types";
@@ -160,7 +160,7 @@ function forget(c: Cluster): void {
 }
 
 export function kill(t: Task): void {
-  const at_s = momentOf(`${taskName(t)} is killed`);
+  const at_s = momentOf(`${capital(taskName(t))} is killed`);
   edit((c) => (c.crashes ??= []).push({ task: t.kind, index: t.index, at_s }));
 }
 
@@ -170,7 +170,7 @@ export function slow(t: Task): void {
   hint.value =
     isOn || playhead.value !== null
       ? null
-      : `${taskName(t)} is slow from the beginning. Move the playhead first to make it slow from another time on.`;
+      : `${capital(taskName(t))} is slow from the beginning. Move the playhead first to make it slow from another time on.`;
   edit((c) => {
     const i = activeAt(c, "slow", t, now.value);
     if (i >= 0) c.slow!.splice(i, 1);

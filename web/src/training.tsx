@@ -2,7 +2,7 @@
 // over time, its figures, and charts of its speed.
 import { useEffect } from "preact/hooks";
 import { SweepChart, useSweep } from "./charts";
-import { type Finding, backupOf, exampleWord, findings, modeOf } from "./findings";
+import { type Finding, backupOf, capital, exampleWord, findings, inStep, modeOf, number, slowIndex, slowTask } from "./findings";
 import { busy, error, plan, result } from "./state";
 import { Controls } from "./training-controls";
 import { Figures } from "./training-figures";
@@ -10,6 +10,7 @@ import { FirstSteps, WholeTraining } from "./training-lanes";
 import { ClusterPicture } from "./training-picture";
 import { edit, training, usePlayer } from "./training-state";
 import "./training.css";
+import type { Cluster } from "./types";
 import { Button } from "./widgets";
 
 // ---- findings ----
@@ -43,6 +44,8 @@ function WorkerCharts() {
   const word = exampleWord(plan.value.graph?.model);
   const swept = useSweep("workers", 1, sweepEnd(c?.workers ?? 1));
   const at = t?.workers ?? c?.workers ?? 1;
+  const of = modeOf(c) === "backup" ? "needed workers" : "workers";
+  const joins = (from: number, to: number) => joining(c, from + backupOf(c), to + backupOf(c));
   return (
     <section class="training-panel" aria-label="Speed against the number of workers">
       <div class="training-head">
@@ -53,43 +56,60 @@ function WorkerCharts() {
         test="chart-examples"
         swept={swept}
         member="examples_per_s"
-        of="workers"
+        of={of}
+        joins={joins}
         unit={`${word.many}/s`}
         log
         current={{ x: at, y: t?.examples_per_s ?? null }}
       />
       <SweepChart
-        title="Steps/s"
+        title={inStep(modeOf(c)) ? "Steps/s" : "Steps/s of all workers, added up"}
         test="chart-steps"
         swept={swept}
         member="steps_per_s"
-        of="workers"
+        of={of}
+        joins={joins}
         unit="steps/s"
         log
         current={{ x: at, y: t?.steps_per_s ?? null }}
       />
-      {modeOf(c) === "backup" && <BackupChart />}
     </section>
   );
 }
 
+// Why more machines may be slower: a slow worker is among them.
+function joining(c: Cluster | undefined, from: number, to: number): string {
+  const slow = (c?.slow ?? []).find(
+    (s) => slowTask(s) === "worker" && (s.factor ?? 2) > 1 && slowIndex(s) >= from && slowIndex(s) < to,
+  );
+  return slow ? `: worker ${slowIndex(slow)}, which is ${number(slow.factor ?? 2)}× slower, is among them` : "";
+}
+
+// In the mode with backup workers, their number is what the reader wants to choose, so this chart comes first.
 function BackupChart() {
   const c = plan.value.cluster;
   const t = training.value;
   const n = backupOf(c);
   const word = exampleWord(plan.value.graph?.model);
   const swept = useSweep("backup", 0, Math.max(8, 2 * n));
+  const needed = c?.workers ?? 1;
   return (
-    <SweepChart
-      title={`${word.many[0].toUpperCase()}${word.many.slice(1)}/s`}
-      test="chart-backup"
-      swept={swept}
-      member="examples_per_s"
-      of="backup workers"
-      unit={`${word.many}/s`}
-      log={false}
-      current={{ x: n, y: t?.examples_per_s ?? null }}
-    />
+    <section class="training-panel" aria-label="Speed against the number of backup workers">
+      <div class="training-head">
+        <h2>How many backup workers are useful?</h2>
+      </div>
+      <SweepChart
+        title={`${capital(word.many)}/s`}
+        test="chart-backup"
+        swept={swept}
+        member="examples_per_s"
+        of="backup workers"
+        joins={(from, to) => joining(c, from + needed, to + needed)}
+        unit={`${word.many}/s`}
+        log={false}
+        current={{ x: n, y: t?.examples_per_s ?? null }}
+      />
+    </section>
   );
 }
 
@@ -123,17 +143,18 @@ export function TrainingView() {
     );
   const failed = t.losses?.length > 0; // then the whole training matters more than its first steps
   return (
-    <div class="training">
+    <div class={`training ${failed ? "training-failed" : ""}`}>
       <div class="training-columns">
         <Controls />
         <div class={`training-middle ${error.value ? "stale" : ""}`}>
           <Findings />
-          <ClusterPicture />
           {failed && <WholeTraining />}
+          <ClusterPicture />
           <FirstSteps />
           {!failed && <WholeTraining />}
         </div>
         <div class={`training-right ${error.value ? "stale" : ""}`}>
+          {modeOf(plan.value.cluster) === "backup" && <BackupChart />}
           <Figures />
           <WorkerCharts />
         </div>

@@ -119,11 +119,14 @@ export interface Loss {
   index: number;
   at_s: number;
   noticed_s: number | null;
+  restarted_s: number | null; // when its process ran again
+  reached_s: number | null; // of a server: when the chief found it and began to restore; of a worker: restarted_s
   back_s: number | null;
   stopped_s: number | null;
   lost_steps: number;
   lost_s: number;
-  checkpoint_at_s: number | null; // of the checkpoint that was restored
+  checkpoint_at_s: number | null; // when the checkpoint that was restored was complete
+  checkpoint_taken_s: number | null; // and when it was begun: it holds the parameters of that time
   saved_steps: number;
 }
 
@@ -140,8 +143,9 @@ export interface TrainingSpan {
 }
 
 export interface WorkerResult {
-  steps: number;
+  steps: number; // of the whole training, like the next two; the times are those after the warm-up
   dropped: number; // gradients that arrived too late
+  last: number; // in modes with common steps: steps that its gradients completed, so that all others waited for it
   call_s?: number; // the calls that begin its steps
   busy_s: number;
   fetch_s: number;
@@ -156,7 +160,9 @@ export interface Training {
   ps: number;
   steps: number;
   total_s: number;
-  ideal_s: number; // without crashes and checkpoints
+  ideal_s: number; // without crashes, cuts and checkpoints
+  calm_s: number; // without crashes and cuts, but with the checkpoints
+  warmup: number; // so many first steps of each worker are left out of rates, step times and shares
   steps_per_s: number;
   examples_per_s: number;
   ps_busiest: number;

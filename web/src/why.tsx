@@ -4,6 +4,7 @@ import { api } from "./api";
 import { COPIES } from "./devices";
 import { change, deviceColor, error, messageOf, plan, result, selected } from "./state";
 import type { Choice, Pin, Plan, Reason, Result } from "./types";
+import { opName } from "./scopes";
 import { Button, formatSeconds, Swatch, useSettled } from "./widgets";
 
 const EXPLAIN_AFTER_MS = 120; // while a slider is dragged, the simulator has better things to do
@@ -151,7 +152,7 @@ function WhyNode(p: { name: string }) {
     <>
       <p class="muted">
         {node.label && node.label !== p.name && <><b>{node.label}</b>, </>}
-        {node.op}, {formatSeconds(node.start_s)} to {formatSeconds(node.end_s)}
+        {opName(node.op)}, {formatSeconds(node.start_s)} to {formatSeconds(node.end_s)}
       </p>
       {edge && <p data-test="why-text">It {edge} and takes no time, so it is not placed by itself.</p>}
       {problem && <p class="why-worse">{problem}</p>}
@@ -172,6 +173,9 @@ function WhyNode(p: { name: string }) {
             {allChoices(reason, pin).map((c) => <ChoiceRow key={c.device} choice={c} reason={reason} pin={pin} />)}
           </tbody>
         </table>
+      )}
+      {reason && pin && allChoices(reason, pin).length > 1 && (
+        <p class="why-note" data-test="why-pinned">A pinned node has no choice: Unpin it to see what other devices would cost.</p>
       )}
       {reason && !pin && reason.choices.length > 1 && (
         <p class="why-note">If only this node moves; a pin may move others too.</p>

@@ -113,6 +113,7 @@ static void go_back(mr_jobsim *s, mr_simtrain_loss *l)
     l->lost_steps = mr_jobsim_steps(s, s->done - s->checkpoint.done);
     l->lost_s = l->lost_steps > 0 ? l->at_s - s->checkpoint.taken_s : 0;
     l->checkpoint_at_s = s->checkpoint.at_s;
+    l->checkpoint_taken_s = isnan(s->checkpoint.at_s) ? NAN : s->checkpoint.taken_s;
     l->saved_steps = mr_jobsim_steps(s, s->checkpoint.done);
     s->examples -= l->lost_steps * s->job->n_workers * s->job->batch; /* they count when they are repeated */
     mr_jobsim_progress(s);
@@ -162,15 +163,23 @@ static void pause_over(mr_jobsim *s, int worker, int arg)
 static void work_again(mr_jobsim *s, int worker)
 {
     mr_jobsim_worker *w = &s->workers[worker];
+    mr_jobsim_count_idle(s, worker);
     if (w->loss >= 0) {
         mr_simtrain_loss *l = &s->result->losses.p[w->loss];
         l->back_s = s->now_s;
         w->loss = -1;
         mr_jobsim_span(s, MR_SIMTRAIN_WORKER, worker, MR_SIMTRAIN_DOWN, -1, 0, l->at_s, s->now_s);
     }
-    w->sum.down_s += s->now_s - MR_MAX(w->free_s, s->warm_s);
     s->noticed[worker] = false;
     mr_jobsim_go(s, worker);
+}
+
+/* The chief has found all parameter servers up and begins to restore those that lack their variables. */
+static void note_reached(mr_jobsim *s)
+{
+    for (int i = 0; i < s->n_ps; i++)
+        if (s->ps_loss[i] >= 0 && s->ps[i].up)
+            s->result->losses.p[s->ps_loss[i]].reached_s = s->now_s;
 }
 
 static void drive_recovery(mr_jobsim *s, int worker, mr_recovery_do what)
@@ -180,6 +189,7 @@ static void drive_recovery(mr_jobsim *s, int worker, mr_recovery_do what)
     case MR_RECOVER_OPEN: mr_jobsim_after(s, worker, s->job->open_s, session_opened, 0); break;
     case MR_RECOVER_CHECK: mr_jobsim_after(s, worker, s->job->rpc_s, state_checked, 0); break;
     case MR_RECOVER_PREPARE:
+        note_reached(s);
         mr_jobsim_after(s, worker, isnan(s->checkpoint.at_s) ? 0 : s->job->restore_s, state_prepared, 0);
         break;
     case MR_RECOVER_PAUSE: mr_jobsim_after(s, worker, (double)r->pause_ns / 1e9, pause_over, 0); break;
@@ -266,11 +276,24 @@ static void connection_refused(mr_jobsim *s, int none, int task)
 
 static void plan_next(mr_jobsim *s, int task);
 
+static void note_restart(mr_jobsim *s, int task)
+{
+    bool is_ps = task >= s->n_workers;
+    int loss = is_ps ? s->ps_loss[task - s->n_workers] : s->workers[task].loss;
+    if (loss < 0)
+        return;
+    mr_simtrain_loss *l = &s->result->losses.p[loss];
+    l->restarted_s = s->now_s;
+    if (!is_ps)
+        l->reached_s = s->now_s;
+}
+
 /* A parameter server comes back without its variables; a worker opens a session and recovers. */
 static void restart_task(mr_jobsim *s, int none, int task)
 {
     (void)none;
     s->incarnations[task]++;
+    note_restart(s, task);
     if (task >= s->n_workers) {
         s->ps[task - s->n_workers].up = true;
     } else {
@@ -300,7 +323,7 @@ static void take_worker_down(mr_jobsim *s, int worker, int loss)
 {
     mr_jobsim_worker *w = &s->workers[worker];
     if (w->phase == MR_JOBSIM_AWAY) /* killed during its recovery */
-        w->sum.down_s += s->now_s - MR_MAX(w->free_s, s->warm_s);
+        mr_jobsim_count_idle(s, worker);
     w->up = false;
     w->loss = loss;
     s->n_open++;
@@ -337,7 +360,9 @@ static void crash_task(mr_jobsim *s, int task, bool silent)
         return;
     }
     mr_simtrain_loss l = {is_ps ? MR_SIMTRAIN_PS : task == s->chief ? MR_SIMTRAIN_CHIEF : MR_SIMTRAIN_WORKER,
-                          is_ps ? task - s->n_workers : task, silent, s->now_s, NAN, NAN, NAN, false, 0, 0, NAN, 0};
+                          is_ps ? task - s->n_workers : task, silent, .at_s = s->now_s, .noticed_s = NAN, .back_s = NAN,
+                          .restarted_s = NAN, .reached_s = NAN, .stopped_s = NAN, .checkpoint_at_s = NAN,
+                          .checkpoint_taken_s = NAN};
     mr_vec_push(&r->losses, l);
     mr_jobsim_progress(s);
     if (is_ps)

@@ -71,6 +71,67 @@ MR_TEST(simtrain_a_lost_server_stops_every_mode_and_all_go_on)
     }
 }
 
+/* Its process runs, the chief finds it in the next pause and restores its variables. */
+MR_TEST(simtrain_the_way_back_of_a_server_has_parts)
+{
+    mr_simtrain_crash crash = {MR_SIMTRAIN_PS, 1, 3.05, false};
+    mr_simtrain_job j = job_with(&crash, 2);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
+    const mr_simtrain_loss *l = &r.losses.p[0];
+    MR_CHECK_NEAR(l->restarted_s, 3.05 + 1, 1e-9);
+    MR_CHECK(l->reached_s >= l->restarted_s && l->reached_s <= l->restarted_s + 1.1);
+    MR_CHECK_NEAR(l->back_s - l->reached_s, 0.2, 1e-9);
+    MR_CHECK_NEAR(l->checkpoint_taken_s, 2, 1e-9);
+    mr_simtrain_result_deinit(&r);
+}
+
+/* Checkpoints that block cost time without failures; the others cost none. */
+MR_TEST(simtrain_tells_the_cost_of_checkpoints_from_that_of_failures)
+{
+    mr_simtrain_crash crash = {MR_SIMTRAIN_PS, 1, 3.05, false};
+    mr_simtrain_job j = job_with(&crash, 1);
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
+    MR_CHECK(r.calm_s == r.ideal_s && r.calm_s < r.total_s);
+    mr_simtrain_result_deinit(&r);
+    j.save_blocks = true;
+    j.save_s = 0.5;
+    r = mr_simtrain_must_run(&j);
+    MR_CHECK(r.calm_s > r.ideal_s + 0.5 && r.calm_s < r.total_s);
+    mr_simtrain_result_deinit(&r);
+    j.n_crashes = 0;
+    r = mr_simtrain_must_run(&j);
+    MR_CHECK(r.calm_s == r.total_s && r.ideal_s < r.total_s);
+    mr_simtrain_result_deinit(&r);
+    crash = (mr_simtrain_crash){MR_SIMTRAIN_WORKER, 0, 3.05, false};
+    j.n_crashes = 1, j.checkpoint_s = 0;
+    r = mr_simtrain_must_run(&j);
+    MR_CHECK(r.calm_s == r.ideal_s && r.ideal_s < r.total_s);
+    mr_simtrain_result_deinit(&r);
+}
+
+/* Whoever has not crashed waits while another task is down. */
+MR_TEST(simtrain_only_a_crashed_worker_is_down)
+{
+    mr_simtrain_crash crash = {MR_SIMTRAIN_PS, 0, 3.05, false};
+    mr_simtrain_job j = job_with(&crash, 3);
+    j.mode = MR_SIMTRAIN_SYNC;
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
+    for (int i = 0; i < 3; i++)
+        MR_CHECK(r.workers[i].down_s == 0 && r.workers[i].wait_s > 1);
+    mr_simtrain_result_deinit(&r);
+    crash.kind = MR_SIMTRAIN_WORKER;
+    crash.index = 1;
+    r = mr_simtrain_must_run(&j);
+    MR_CHECK_NEAR(r.workers[1].down_s, r.losses.p[0].back_s - 3.05, 1e-9);
+    MR_CHECK(r.workers[0].down_s == 0 && r.workers[0].wait_s > 1);
+    mr_simtrain_result_deinit(&r);
+    j.backup = 1; /* the others end the training while it is still down */
+    j.restart_s = 1000;
+    r = mr_simtrain_must_run(&j);
+    MR_CHECK_NEAR(r.workers[1].down_s, r.total_s - 3.05, 1e-9);
+    mr_simtrain_result_deinit(&r);
+}
+
 /* ---- detection ---- */
 
 MR_TEST(simtrain_a_refused_connection_is_noticed_at_once_a_silent_host_after_seven_seconds)

@@ -135,6 +135,7 @@ typedef struct mr_jobsim_ring {
     int at;             /* the chunk that is reduced now or next; -1: all are */
     bool is_busy;       /* it is being reduced */
     int n_computed;     /* members that have computed the whole step */
+    int last;           /* the newest of them */
     double computed_s;  /* when the last of them had */
     int lost;           /* the crash after which no worker had parameters; -1: none */
     double bytes;       /* of all parameters */
@@ -294,6 +295,8 @@ mr_status *mr_jobsim_samples_init(mr_jobsim_samples *a, int64_t expected);
 void mr_jobsim_sample(mr_jobsim_samples *a, double v);
 void mr_jobsim_warm(mr_jobsim *s);
 void mr_jobsim_progress(mr_jobsim *s); /* adds a point: so many steps are done now */
+/* Adds the time since it was last free: it was down if it has crashed, otherwise it waited. */
+void mr_jobsim_count_idle(mr_jobsim *s, int worker);
 void mr_jobsim_conclude(mr_jobsim *s);
 
 #endif

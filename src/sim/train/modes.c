@@ -177,6 +177,8 @@ static void receive_message(mr_jobsim *s, int worker, int arg)
     if (e.message == MR_SYNC_ARRIVED)
         count_dropped(s, worker, e.stamp);
     mr_sync_step(&s->sync, &e, mr_jobsim_ns(s->now_s), &todo);
+    for (int i = 0; i < todo.n && e.message == MR_SYNC_ARRIVED; i++)
+        s->workers[worker].sum.last += todo.p[i].what == MR_SYNC_APPLY;
     carry_out(s, &todo);
     mr_vec_deinit(&todo);
 }

@@ -33,12 +33,11 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Interpolates between the two nearest samples. */
+/* The smallest sample that is at least as large as a share q of all: a time that some step really took. */
 static double sample_quantile(const mr_jobsim_samples *a, double q)
 {
-    double at = q * (double)(a->n - 1);
-    int64_t low = (int64_t)at;
-    return low + 1 < a->n ? a->p[low] + (at - (double)low) * (a->p[low + 1] - a->p[low]) : a->p[low];
+    int64_t rank = (int64_t)ceil(q * (double)a->n - 1e-9);
+    return a->p[MR_MAX(rank, 1) - 1];
 }
 
 static mr_simtrain_dist describe_samples(mr_jobsim_samples *a)
@@ -100,8 +99,10 @@ void mr_jobsim_warm(mr_jobsim *s)
     s->warm_s = s->update_s = s->now_s;
     s->warm_examples = s->examples;
     s->warm_done = s->done;
-    for (int i = 0; i < s->n_workers; i++)
-        s->workers[i].sum = (mr_simtrain_worker){0};
+    for (int i = 0; i < s->n_workers; i++) {
+        mr_simtrain_worker *sum = &s->workers[i].sum; /* only times begin at the end of the warm-up */
+        *sum = (mr_simtrain_worker){.steps = sum->steps, .dropped = sum->dropped, .last = sum->last};
+    }
     for (int i = 0; i < s->n_ps; i++)
         s->at_warm.by_ps[i] = ps_busy_s(s, i);
     s->at_warm.nic = nic_s(s);
@@ -135,6 +136,13 @@ static void share_time(mr_jobsim *s, double took_s)
         r->core_busy = (mr_jobsim_core_seconds(s) - s->at_warm.core) / took_s / (j->cores * j->n_hosts);
 }
 
+void mr_jobsim_count_idle(mr_jobsim *s, int worker)
+{
+    mr_jobsim_worker *w = &s->workers[worker];
+    double *sum = w->loss >= 0 ? &w->sum.down_s : &w->sum.wait_s;
+    *sum += MR_MAX(0, s->now_s - MR_MAX(w->free_s, s->warm_s));
+}
+
 void mr_jobsim_conclude(mr_jobsim *s)
 {
     mr_simtrain_result *r = s->result;
@@ -145,6 +153,9 @@ void mr_jobsim_conclude(mr_jobsim *s)
     r->staleness = describe_samples(&s->staleness);
     if (took_s > 0)
         share_time(s, took_s);
-    for (int i = 0; i < s->n_workers; i++)
+    for (int i = 0; i < s->n_workers; i++) {
+        if (s->workers[i].phase != MR_JOBSIM_STEP)
+            mr_jobsim_count_idle(s, i); /* it is down or waits at the end */
         r->workers[i] = s->workers[i].sum;
+    }
 }

@@ -105,11 +105,12 @@ static void end_step(mr_jobsim *s)
         mr_jobsim_span(s, MR_SIMTRAIN_WORKER, worker, MR_SIMTRAIN_REDUCE, -1, step, r->computed_s, s->now_s);
         w->sum.wait_s += MR_MAX(0, r->computed_s - MR_MAX(w->free_s, s->warm_s));
         w->sum.push_s += s->now_s - MR_MAX(r->computed_s, s->warm_s);
-        w->sum.steps += s->warm;
+        w->sum.steps++;
         w->free_s = s->now_s;
         w->phase = MR_JOBSIM_IDLE;
         w->clock++;
     }
+    s->workers[r->last].sum.last++;
     if (s->warm)
         mr_jobsim_sample(&s->steps, s->now_s - s->update_s);
     mr_jobsim_count_updates(s, r->size, 1);
@@ -161,9 +162,9 @@ void mr_jobsim_ring_ready(mr_jobsim *s, int worker, int chunk)
 
 void mr_jobsim_ring_computed(mr_jobsim *s, int worker)
 {
-    (void)worker;
     MR_ASSERT(s->ring.n_computed < s->ring.size);
     s->ring.n_computed++;
+    s->ring.last = worker;
     s->ring.computed_s = s->now_s;
     drive_ring(s);
 }

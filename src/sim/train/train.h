@@ -157,7 +157,7 @@ typedef struct mr_simtrain_job {
 
 typedef struct mr_simtrain_dist {
     int64_t n;
-    double mean, min, p10, median, p90, p99, max;
+    double mean, min, p10, median, p90, p99, max; /* each but the mean is one of the samples */
 } mr_simtrain_dist;
 
 /* What a crash cost. */
@@ -166,6 +166,9 @@ typedef struct mr_simtrain_loss {
     int index;
     bool silent;
     double at_s, noticed_s, back_s; /* back: the task works again; NAN: it did not before the end */
+    double restarted_s;     /* when its process ran again; NAN: it did not before the end */
+    double reached_s;       /* PS: when the chief, which tries with growing pauses, found it and began to restore; NAN:
+                             * it did not. A worker: restarted_s */
     double stopped_s;       /* from the crash until gradients are applied again; after the loss of a worker, those of
                              * others, or the longest time without any until it is back, if that is unusually long: a
                              * barrier may complete one more step with gradients that the worker had already sent */
@@ -173,6 +176,7 @@ typedef struct mr_simtrain_loss {
     double lost_steps;      /* steps, in units of one worker, that were applied and must be repeated */
     double lost_s;          /* the time since that checkpoint */
     double checkpoint_at_s; /* when the restored checkpoint was complete; NAN: none was restored */
+    double checkpoint_taken_s; /* when it was begun: it holds the state of that time; NAN: none was restored */
     double saved_steps;     /* steps that need not be repeated thanks to it */
 } mr_simtrain_loss;
 
@@ -206,14 +210,18 @@ typedef struct mr_simtrain_progress {
     double at_s, steps; /* of each worker, on average: mr_simtrain_job.steps at the end */
 } mr_simtrain_progress;
 
+/* A worker is down from its crash until it works again. All other time in which it can do nothing is spent waiting, also
+ * while another task is down. */
 typedef struct mr_simtrain_worker {
     double call_s, busy_s, fetch_s, push_s, wait_s, down_s; /* since the warm-up; push: also the rest of an all-reduce */
-    int64_t steps, dropped;
+    int64_t steps, dropped; /* of the whole training: steps that it ended, and those whose gradients came too late */
+    int64_t last;           /* SYNC, ALLREDUCE: steps of the whole training that its gradients completed */
 } mr_simtrain_worker;
 
 typedef struct mr_simtrain_result {
     double total_s;
     double ideal_s;       /* of the same job without crashes, cuts and checkpoints; total_s if it has none */
+    double calm_s;        /* of the same job without crashes and cuts, but with its checkpoints; total_s if it has none */
     double examples_per_s;
     double steps_per_s; /* since the warm-up. SYNC, ALLREDUCE: updates; otherwise the steps of all workers together */
     mr_simtrain_dist step; /* SYNC, ALLREDUCE: from one update to the next; otherwise of each worker, from one begin to the next */

@@ -94,6 +94,63 @@ MR_TEST(simtrain_sync_takes_as_long_as_the_slowest)
     mr_simtrain_result_deinit(&r);
 }
 
+/* The gradients of the slow worker complete every step; with a backup they complete none. */
+MR_TEST(simtrain_counts_the_steps_that_each_worker_completes)
+{
+    mr_simtrain_chunk c[4];
+    mr_simtrain_slow slow = {2, 3};
+    for (int i = 0; i < 3; i++) {
+        mr_simtrain_job j = small_job(c);
+        j.mode = i == 2 ? MR_SIMTRAIN_ALLREDUCE : MR_SIMTRAIN_SYNC;
+        j.backup = i == 1;
+        j.warmup = 5;
+        j.slow = &slow;
+        j.n_slow = 1;
+        mr_simtrain_result r = mr_simtrain_must_run(&j);
+        int64_t sum = 0;
+        for (int k = 0; k < r.n_workers; k++)
+            sum += r.workers[k].last;
+        MR_CHECK_INT(sum, 50);
+        MR_CHECK_INT(r.workers[2].last, i == 1 ? 0 : 50);
+        mr_simtrain_result_deinit(&r);
+    }
+}
+
+/* Like the total, those of the warm-up count. */
+MR_TEST(simtrain_dropped_gradients_of_the_workers_add_up)
+{
+    mr_simtrain_chunk c[4];
+    mr_simtrain_job j = small_job(c);
+    j.mode = MR_SIMTRAIN_SYNC;
+    j.backup = 1;
+    j.warmup = 10;
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
+    int64_t sum = 0;
+    for (int i = 0; i < r.n_workers; i++)
+        sum += r.workers[i].dropped;
+    MR_CHECK(r.dropped >= 49);
+    MR_CHECK_INT(sum, r.dropped);
+    MR_CHECK_INT(r.workers[0].steps, 50);
+    mr_simtrain_result_deinit(&r);
+}
+
+/* One slow step of fifty: every quantile is the time of some step, and p99 is the longest. */
+MR_TEST(simtrain_quantiles_are_times_of_steps)
+{
+    mr_simtrain_chunk c[4];
+    mr_simtrain_job j = small_job(c);
+    mr_simtrain_slow slow = {.index = 0, .factor = 3, .at_s = 2.999, .for_s = 0.06};
+    j.mode = MR_SIMTRAIN_SYNC;
+    j.slow = &slow;
+    j.n_slow = 1;
+    mr_simtrain_result r = mr_simtrain_must_run(&j);
+    MR_CHECK_INT(r.step.n, 50);
+    MR_CHECK_NEAR(r.step.median, 0.120, 1e-9);
+    MR_CHECK_NEAR(r.step.p90, 0.120, 1e-9);
+    MR_CHECK(r.step.max > 0.13 && r.step.p99 == r.step.max);
+    mr_simtrain_result_deinit(&r);
+}
+
 MR_TEST(simtrain_async_lets_the_fast_go_on)
 {
     mr_simtrain_chunk c[4];

@@ -50,7 +50,7 @@ static void finish_if_done(mr_jobsim *s, int worker)
     w->sum.push_s += spent_s(s, w);
     w->free_s = s->now_s;
     w->phase = MR_JOBSIM_IDLE;
-    w->sum.steps += s->warm;
+    w->sum.steps++;
     w->clock++;
     mr_jobsim_finished(s, worker);
 }
