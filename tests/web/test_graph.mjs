@@ -93,10 +93,13 @@ test("graph_pin_keeps_the_position", async (t) => {
   same(await transformOf(t), view, "position of the graph");
 });
 
+// If it can be seen as a whole there; see graph_opened_scope_is_seen_as_a_whole.
 test("graph_opened_scope_stays_where_it_was_clicked", async (t) => {
   await t.open();
   await t.at("story-2").click();
   await t.sent((p) => p.devices?.length === 2);
+  await t.at("graph-zoom-out").click();
+  await t.at("graph-zoom-out").click();
   const top = async () => {
     const { x, y, width } = await t.at("scope-out").locator(".graph-shape").boundingBox();
     return { x: x + width / 2, y };
