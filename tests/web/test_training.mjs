@@ -381,6 +381,26 @@ test("training_says_who_each_mode_waits_for", async (t) => {
   }
 });
 
+// With an adaptive number of gradients, the others may wait for a worker that is cut off: the curve says whether they do.
+test("training_says_whether_the_others_wait_for_a_cut_worker", async (t) => {
+  await openStory(t, 4, "sync");
+  await t.at("remove-event-0").click();
+  await t.sent((p) => p.cluster && !p.cluster.slow, "no worker is slow");
+  await t.at("cut-worker-2").click();
+  await t.sent((p) => p.cluster?.cuts?.length === 1, "worker 2 is cut off");
+  for (const mode of ["sync", "backup", "adaptive", "async", "bounded"]) {
+    await t.at(`mode-${mode}`).check();
+    await t.sent((p) => p.cluster?.mode === mode, `the mode is ${mode}`);
+    const { training } = await t.compare();
+    const [{ at_s, for_s }] = t.shown.plan.cluster.cuts;
+    const during = training.progress.filter((p) => p.at_s > at_s && p.at_s < at_s + for_s).map((p) => p.steps);
+    const text = await findingsOf(t);
+    if (mode === "bounded") check(text.includes("4 steps ahead of it"), `bounded: '${text}'`);
+    else if (new Set(during).size > 3) check(text.includes("go on without it"), `${mode}: '${text}'`);
+    else check(text.includes("all the others wait for it"), `${mode}: '${text}'`);
+  }
+});
+
 test("training_price_of_a_backup", async (t) => {
   const { training } = await openStory(t, 5, "backup");
   const { steps, dropped } = training.each_worker[3];
@@ -527,7 +547,7 @@ test("training_longest_step_of_a_short_training", async (t) => {
 test("training_steps_per_second_name_whose_steps", async (t) => {
   await openStory(t, 4, "sync");
   const row = t.page.locator(".training-figures tr", { has: t.page.locator("[data-test=training-steps-per-s]") });
-  check(/^Steps per second[^]*without the first 5 steps/.test(await row.innerText()), `it says '${await row.innerText()}'`);
+  check(/^Cluster steps per second[^]*without the first 5 steps/.test(await row.innerText()), `it says '${await row.innerText()}'`);
   await t.at("mode-async").check();
   await t.sent((p) => p.cluster?.mode === "async");
   await t.compare();

@@ -6,7 +6,9 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { api } from "./api";
-import { type Asked, type Bar, kindNames, type Task, number, percent, plural, seconds, shortName, taskName } from "./findings";
+import {
+  type Asked, type Bar, kindNames, type Task, number, percent, plural, seconds, shortName, taskName,
+} from "./findings";
 import { messageOf, plan } from "./state";
 import type { Loss, Plan, Sweep, SweepPoint, Training } from "./types";
 

@@ -482,6 +482,16 @@ function othersAfter(l: Loss, t: Training, c: Cluster): string {
   return isSlower ? " The others went on, but more slowly." : " The others went on.";
 }
 
+// Whether no step ended for at least half of that time.
+function isLevel(t: Training, from: number, to: number): boolean {
+  let level = 0;
+  t.progress.forEach((p, i) => {
+    const before = t.progress[i - 1];
+    if (before && p.steps === before.steps) level += Math.max(0, Math.min(p.at_s, to) - Math.max(before.at_s, from));
+  });
+  return level >= 0.5 * (Math.min(to, t.total_s) - from);
+}
+
 function cutFinding(cut: Cut, t: Training, c: Cluster): Finding {
   const peer =
     t.mode === "allreduce"
@@ -489,7 +499,7 @@ function cutFinding(cut: Cut, t: Training, c: Cluster): Finding {
       : cut.ps === undefined
         ? "the parameter servers"
         : taskName({ kind: "ps", index: cut.ps });
-  const effect = waitsForCut(t.mode, c)
+  const effect = waitsForCut(t.mode, c) || (inStep(t.mode) && isLevel(t, cutStart(cut), cutEnd(cut)))
     ? "all the others wait for it"
     : t.mode === "bounded"
       ? `the others go on until they are ${plural(c.delay ?? 4, "step")} ahead of it`
@@ -521,11 +531,13 @@ function spareIsUsed(t: Training, c: Cluster, slow: number[]): string {
   if (!lost.size || slow.length + lost.size <= spare) return "";
   const names = listed([...lost].map((i) => `worker ${i}`));
   const used = spare === 1 ? "the backup is used up" : "the backups are used up";
-  return ` While ${names} cannot work, the gradients of the slow ${slow.length === 1 ? "worker are" : "workers are"} needed: ${used}.`;
+  const theirs = slow.length === 1 ? "slow worker" : "slow workers";
+  return ` While ${names} cannot work, the gradients of the ${theirs} are needed: ${used}.`;
 }
 
 // In modes with common steps, the simulator counts the steps that each worker ended: all others waited for it then.
 function barrierFinding(t: Training, c: Cluster, slow: number[], who: string, cost: string): Finding | null {
+  const one = slow.length === 1 ? who : `one of ${who}`;
   const all = t.each_worker.reduce((sum, w) => sum + w.last, 0);
   const held = slow.reduce((sum, i) => sum + (t.each_worker[i]?.last ?? 0), 0);
   if (!all) return null;
@@ -533,20 +545,20 @@ function barrierFinding(t: Training, c: Cluster, slow: number[], who: string, co
   const isFree = wait === null || wait < 0.1;
   if (t.mode === "sync" || t.mode === "allreduce") {
     if (held < 0.05 * all)
-      return { tone: "info", text: `${capital(who)}, but other things delay the steps more.`.replace(", which is", " is") };
-    return { tone: isFree ? "info" : "wait", text: `${howMany(held, all, who)}${cost}` };
+      return { tone: "info", text: `${howMany(held, all, one)} Other things delay the steps more.` };
+    return { tone: isFree ? "info" : "wait", text: `${howMany(held, all, one)}${cost}` };
   }
-  if (held === 0) return { tone: isFree ? "good" : "info", text: `No step waits for ${who}.${isFree ? "" : cost}` };
+  if (held === 0) return { tone: isFree ? "good" : "info", text: `No step waits for ${who}.` };
   const isRare = held <= 0.1 * all;
   const why = isRare ? "" : spareIsUsed(t, c, slow);
   return {
     tone: isRare && isFree ? "good" : "wait",
-    text: `${isRare ? "Only " : ""}${howMany(held, all, who)}${why}${isRare && isFree ? "" : cost}`,
+    text: `${isRare ? "Only " : ""}${howMany(held, all, one)}${why}${isRare && isFree ? "" : cost}`,
   };
 }
 
 const howMany = (n: number, all: number, who: string) =>
-  n === all ? `Every step waits for ${who}.` : `${n} of ${all} steps ${n === 1 ? "waits" : "wait"} for ${who}.`;
+  n === 0 ? `No step waits for ${who}.` : n === all ? `Every step waits for ${who}.` : `${n} of ${all} steps ${n === 1 ? "waits" : "wait"} for ${who}.`;
 
 // Which worker the others wait for, in the words of each mode: the one that the plan slows down most.
 function stragglerFinding(t: Training, c: Cluster): Finding | null {
@@ -555,10 +567,10 @@ function stragglerFinding(t: Training, c: Cluster): Finding | null {
   );
   if (!list.length) return null;
   const worst = list.reduce((a, b) => ((b.factor ?? 2) > (a.factor ?? 2) ? b : a));
-  const slow = [...new Set(list.map(slowIndex))];
+  const slow = [...new Set(list.map(slowIndex))].sort((a, b) => a - b);
   const i = slowIndex(worst);
   const much = `${number(worst.factor ?? 2)}× slower${periodOf(worst)}`;
-  const who = slow.length === 1 ? `worker ${i}, which is ${much}` : `the slow workers (${slow.sort((a, b) => a - b).join(", ")})`;
+  const who = slow.length === 1 ? `worker ${i}, which is ${much}` : `the slow workers (${slow.join(", ")})`;
   const others = workersOf(c).length - slow.length;
   const wait = meanWait(t, slow);
   const cost =
@@ -597,10 +609,12 @@ function priceFinding(t: Training): Finding | null {
       tone: "info",
       text:
         `${number(t.dropped)} of the ${plural(made, "gradient")} that the workers computed came too late and ` +
-        `${t.dropped === 1 ? "was" : "were"} dropped: this work (${percent(t.dropped / made)}) is the price for not waiting.`,
+        `${t.dropped === 1 ? "was" : "were"} dropped: this work (${percent(t.dropped / made)}) is the price for not ` +
+        "waiting.",
     };
   const one = useless.length === 1;
-  const whose = one ? `worker ${useless[0]}'s whole machine` : `the whole machines of ${listed(useless.map((i) => `worker ${i}`))}`;
+  const names = listed(useless.map((i) => `worker ${i}`));
+  const whose = one ? `${names}'s whole machine` : `the whole machines of ${names}`;
   const finished = theirs === 1 ? "1 gradient, and it came" : `${number(theirs)} gradients, and all came`;
   return {
     tone: "info",
@@ -674,6 +688,7 @@ export function findings(t: Training | undefined, c: Cluster | undefined): Findi
   add(priceFinding(t));
   const wait = meanWait(t);
   const network = networkFinding(t);
+  const needsAll = t.mode === "sync" || t.mode === "allreduce";
   if (t.mode !== "allreduce" && t.ps_busiest > 0.9)
     add({
       tone: "wait",
@@ -691,8 +706,8 @@ export function findings(t: Training | undefined, c: Cluster | undefined): Findi
     add({
       tone: "wait",
       text:
-        `Each step ends with ${t.mode === "sync" || t.mode === "allreduce" ? "the slowest worker" : "the last gradient that it needs"}: ` +
-        `the workers wait ${percent(wait)} of their time for each other.`,
+        `Each step ends with ${needsAll ? "the slowest worker" : "the last gradient that it needs"}, ` +
+        `so the workers wait ${percent(wait)} of their time for each other.`,
     });
 
   const stale = t.staleness;

@@ -94,7 +94,7 @@ export const stories: Story[] = [
     tab: "training",
     plan: crash(0),
     variants: [
-      { label: "Without checkpoints", plan: crash(0) },
+      { label: "No checkpoints", plan: crash(0) },
       { label: "With checkpoints", plan: crash(2) },
     ],
   },

@@ -44,10 +44,8 @@ function figureList(): Figure[] {
   const word = exampleWord(plan.value.graph?.model);
   const words = capital(word.many);
   const time = (x: number | null | undefined) => seconds(x);
-  const warm = (t: Training) => {
-    const n = inStep(t.mode) ? plural(t.warmup, "step") : `${plural(t.warmup, "step")} of each worker`;
-    return t.warmup > 0 ? `, without the first ${n}` : "";
-  };
+  const warm = (t: Training) =>
+    t.warmup > 0 ? `without the first ${plural(t.warmup, "step")}${inStep(t.mode) ? "" : " of each worker"}` : "";
   return [
     {
       label: "Total time",
@@ -71,7 +69,7 @@ function figureList(): Figure[] {
     },
     {
       label: `${words} per second`,
-      about: (t) => `of all workers${warm(t)}`,
+      about: warm,
       test: "training-examples-per-s",
       value: (t) => t.examples_per_s,
       show: number,
@@ -79,15 +77,15 @@ function figureList(): Figure[] {
     },
     {
       label: `${words} per step`,
-      about: (t) => (inStep(t.mode) ? "whose gradients count, of all workers together" : "of one worker"),
+      about: (t) => (inStep(t.mode) ? "of all workers together" : "of one worker"),
       test: "training-examples-per-step",
       value: examplesPerStep,
       show: number,
     },
     {
-      label: inStep(modeOf(plan.value.cluster)) ? "Steps per second" : "Worker steps per second",
+      label: inStep(modeOf(plan.value.cluster)) ? "Cluster steps per second" : "Worker steps per second",
       test: "training-steps-per-s",
-      about: (t) => `${inStep(t.mode) ? "of all workers together" : "the steps of single workers, added up"}${warm(t)}`,
+      about: (t) => (inStep(t.mode) ? warm(t) : `all workers added up, ${warm(t)}`.replace(/, $/, "")),
       value: (t) => t.steps_per_s,
       show: number,
       better: "more",
@@ -131,7 +129,7 @@ function figureList(): Figure[] {
     },
     {
       label: "Workers transfer",
-      about: (t) => `average share of their time for ${t.mode === "allreduce" ? "exchanging gradients" : "fetching parameters and pushing gradients"}`,
+      about: (t) => (t.mode === "allreduce" ? "exchanging gradients" : "fetching parameters, pushing gradients"),
       test: "training-transfer",
       value: (t) => meanShare(t, "transfer"),
       show: percent,
@@ -148,10 +146,11 @@ function figureList(): Figure[] {
     },
     {
       label: "Busiest parameter server",
-      about: () =>
+      about: (t) =>
         plan.value.cluster?.duplex === false
           ? "share of its time"
-          : "share of what it can send and receive: 50 % if it sends all the time, but receives nothing",
+          : "share of what it can send and receive" +
+            (t.ps_busiest > 0.2 ? ": 50 % if it sends all the time, but receives nothing" : ""),
       test: "training-ps-busiest",
       value: (t) => t.ps_busiest,
       show: percent,
@@ -319,7 +318,8 @@ function partsOf(l: Loss): Part[] {
   }
   if (l.stopped_s !== null) {
     const after = l.back_s === null ? 0 : l.stopped_s - (l.back_s - l.at_s);
-    if (after > 0) part(l.task === "ps" ? "then until all workers try again and end a step" : "then until a step ends", after, "step");
+    const first = l.task === "ps" ? "then until all workers try again and end a step" : "then until a step ends";
+    if (after > 0) part(first, after, "step");
     out.push({ name: "no progress for", text: seconds(l.stopped_s), s: l.stopped_s, test: "loss-stopped", sum: true });
   }
   return out;

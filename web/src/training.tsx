@@ -2,7 +2,9 @@
 // over time, its figures, and charts of its speed.
 import { useEffect } from "preact/hooks";
 import { SweepChart, useSweep } from "./charts";
-import { type Finding, backupOf, capital, exampleWord, findings, inStep, modeOf, number, slowIndex, slowTask } from "./findings";
+import {
+  type Finding, backupOf, capital, exampleWord, findings, inStep, modeOf, number, slowIndex, slowTask,
+} from "./findings";
 import { busy, error, plan, result } from "./state";
 import { Controls } from "./training-controls";
 import { Figures } from "./training-figures";
