@@ -68,8 +68,7 @@ export const stories: Story[] = [
     title: "A straggler",
     text: "Five workers train on parameters that two parameter servers keep, and each step ends only when the gradients " +
       "of all five have arrived there. " +
-      "Worker 3 is five times slower (a straggler), so the other four spend most of their " +
-      "time waiting for it.",
+      "Worker 3 is five times slower (a straggler), so the other four mostly wait for it.",
     tab: "training",
     plan: {
       title: "Five workers, one of them a straggler", graph: graph(), devices: [gpu(0)],
