@@ -20,7 +20,13 @@ def integers(n, *shape):
     return lambda random: random.randint(0, n, shape).astype("i8")
 
 
-SGD = (lambda: tf.train.GradientDescentOptimizer(0.01), lambda p: torch.optim.SGD(p, 0.01))
+def sgd(rate):
+    return lambda: tf.train.GradientDescentOptimizer(rate), lambda p: torch.optim.SGD(p, rate)
+
+
+SGD = sgd(0.01)
+# At a rate of 0.01 the second loss of ResNet-50 moves by up to 3 % when its input changes by rounding; here by 0.2 %.
+GENTLE_SGD = sgd(0.0003)
 MOMENTUM = (lambda: tf.train.MomentumOptimizer(0.01, 0.9), lambda p: torch.optim.SGD(p, 0.01, momentum=0.9))
 ADAM = (lambda: tf.train.AdamOptimizer(1e-3), lambda p: torch.optim.Adam(p, 1e-3))
 FORWARD = (None, None)
@@ -33,7 +39,7 @@ MODELS = {
     "lenet_b128_sgd": (nets.classifier(nets.lenet_logits), images(128, 28, 1), integers(10, 128), SGD, None),
     "resnet20_b32_momentum":
         (nets.classifier(nets.resnet20_logits), images(32, 32), integers(10, 32), MOMENTUM, 1.7),
-    "resnet50_b4_sgd": (nets.classifier(nets.resnet50_logits), images(4, 224), integers(1000, 4), SGD, 1.4),
+    "resnet50_b4_sgd": (nets.classifier(nets.resnet50_logits), images(4, 224), integers(1000, 4), GENTLE_SGD, 1.4),
     "mobilenet_v2_128_b8_sgd":
         (nets.classifier(nets.mobilenet_v2_logits), images(8, 128), integers(1000, 8), SGD, 1.4),
     "dcgan_32_b32_adam": (nets.dcgan_loss, normal(32, 100), integers(2, 32), ADAM, 1.7),
