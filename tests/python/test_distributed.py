@@ -301,6 +301,10 @@ class Cluster(unittest.TestCase):
                 while not sess.should_stop():
                     sess.run(train)
                     n += 1
+                    # StopAtStepHook knows the step as it was when the run began.  A worker that waited while the other took
+                    # both tokens of a step would begin one run too many, and nobody would send the second gradient.
+                    if not sess.should_stop():
+                        sess.run(step)
                 counts[task] = n
 
         self.workers(body)
