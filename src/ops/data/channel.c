@@ -267,7 +267,7 @@ static bool has_enough_locked(const mr_channel *c)
 }
 
 /* Without memory for a larger ring, the consumer gets what there is before it has all it needs. */
-static void wait_for_room_locked(mr_channel *c)
+static void wait_for_room_locked(mr_channel *c) MR_REQUIRES(c->mu)
 {
     if (c->needed > 0)
         mr_cond_signal(&c->ready);

@@ -399,7 +399,7 @@ static mr_later_fn *open_for_thread(mr_parallel_map *m)
     return fn;
 }
 
-static void wait_for_work_locked(mr_parallel_map *m)
+static void wait_for_work_locked(mr_parallel_map *m) MR_REQUIRES(m->mu)
 {
     m->n_idle++;
     mr_cond_wait(&m->work, &m->mu);

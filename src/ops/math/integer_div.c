@@ -78,16 +78,18 @@ MR_INLINE uint32_t low_bits(double x)
         int32_t r = REST(nearest, x, y);                                                           \
         uint32_t step = (x < 0) == (y < 0) ? 1 : UINT32_MAX;                                       \
         return nearest(x, y) - (r != 0 && (r < 0) != (x < 0) ? step : 0);                          \
-    }                                                                                              \
-    MR_INLINE uint32_t truncate_mod_##name(S x, S y)                                               \
-    {                                                                                              \
-        int32_t r = REST(nearest, x, y);                                                           \
-        uint32_t step = (x < 0) == (y < 0) ? (uint32_t)y : 0 - (uint32_t)y;                        \
-        return (uint32_t)r + (r != 0 && (r < 0) != (x < 0) ? step : 0);                            \
     }
 NARROW_DIV(8, int8_t, NEAREST_FLOAT)
 NARROW_DIV(16, int16_t, NEAREST_FLOAT)
 NARROW_DIV(32, int32_t, NEAREST_DOUBLE)
+
+/* There is no such op for 8 and 16 bits. */
+MR_INLINE uint32_t truncate_mod_32(int32_t x, int32_t y)
+{
+    int32_t r = REST(NEAREST_DOUBLE, x, y);
+    uint32_t step = (x < 0) == (y < 0) ? (uint32_t)y : 0 - (uint32_t)y;
+    return (uint32_t)r + (r != 0 && (r < 0) != (x < 0) ? step : 0);
+}
 
 /* Unsigned: the quotient is one less where the remainder is negative. Of 8 and 16 bits they are small int32. */
 MR_INLINE uint32_t div_u16(uint32_t x, uint32_t y)
