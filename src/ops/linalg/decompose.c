@@ -13,16 +13,11 @@
 
 #include "base/memory.h"
 #include "base/simd.h"
+#include "ops/linalg/complex_mul.h"
 
 enum { MAX_QL = 60, MAX_SWEEPS = 60 };
 /* Rows shorter than this, relative to the longest, have no meaningful direction. */
 #define NOISE(n) (DBL_EPSILON * sqrt((double)(n)))
-
-MR_INLINE mr_c128 mul_complex128(mr_c128 x, mr_c128 y)
-{
-    double a = creal(x), b = cimag(x), c = creal(y), d = cimag(y);
-    return __builtin_complex(a * c - b * d, a * d + b * c);
-}
 
 /* The sum of x[i] y[i], and for complex rows (pairs) of x[re] y[im] - x[im] y[re]. Several sums are computed at a
  * time, because each addition would otherwise wait for the previous one. */
@@ -187,7 +182,7 @@ static mr_status *ql_iterate(const mr_run *run, double *d, double *e, int64_t n,
 #define CONJ(x) conj(x)
 #define RE(x) creal(x)
 #define IM(x) cimag(x)
-#define MUL(x, y) mul_complex128(x, y)
+#define MUL(x, y) mr_mul_c128(x, y)
 #include "ops/linalg/decompose.c"
 
 const mr_decompose *mr_decompose_of(mr_dtype type)

@@ -12,22 +12,10 @@
 #include <math.h>
 
 #include "base/simd.h"
+#include "ops/linalg/complex_mul.h"
 #include "ops/linalg/gemm.h"
 
 enum { LEAF = 16, TOGETHER = 16 };
-
-/* __builtin_complex because glibc does not define CMPLX for clang. */
-MR_INLINE mr_c64 mul_complex64(mr_c64 x, mr_c64 y)
-{
-    float a = crealf(x), b = cimagf(x), c = crealf(y), d = cimagf(y);
-    return __builtin_complex(a * c - b * d, a * d + b * c);
-}
-
-MR_INLINE mr_c128 mul_complex128(mr_c128 x, mr_c128 y)
-{
-    double a = creal(x), b = cimag(x), c = creal(y), d = cimag(y);
-    return __builtin_complex(a * c - b * d, a * d + b * c);
-}
 
 /* Where to split n: at a multiple of LEAF, so that the blocks are whole. */
 static int64_t half_size(int64_t n) { return (n / 2 + LEAF - 1) / LEAF * LEAF; }
@@ -215,7 +203,7 @@ static void FN(lu_determinant)(int64_t n, const void *lu, const int64_t *pivots,
     mr_c128 product = 1;
     *exponent = 0;
     for (int64_t i = 0; i < n; i++) {
-        product = mul_complex128(product, pivots[i] == i ? a[i * n + i] : -a[i * n + i]);
+        product = mr_mul_c128(product, pivots[i] == i ? a[i * n + i] : -a[i * n + i]);
         int e = 0;
         double size = fmax(fabs(creal(product)), fabs(cimag(product)));
         if (size > 0 && isfinite(size))

@@ -41,7 +41,7 @@
 #define FN(f) f##_complex64
 #define CONJ(x) conjf(x)
 #define RE(x) crealf(x)
-#define MUL(x, y) mul_complex64(x, y)
+#define MUL(x, y) mr_mul_c64(x, y)
 #define SIZE(x) (fabsf(crealf(x)) + fabsf(cimagf(x)))
 #include MR_TYPED_FILE
 #undef T
@@ -59,7 +59,7 @@
 #define FN(f) f##_complex128
 #define CONJ(x) conj(x)
 #define RE(x) creal(x)
-#define MUL(x, y) mul_complex128(x, y)
+#define MUL(x, y) mr_mul_c128(x, y)
 #define SIZE(x) (fabs(creal(x)) + fabs(cimag(x)))
 #include MR_TYPED_FILE
 #undef T

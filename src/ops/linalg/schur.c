@@ -12,6 +12,7 @@
 
 #include "base/memory.h"
 #include "base/simd.h"
+#include "ops/linalg/complex_mul.h"
 #include "ops/linalg/matrices.h"
 #include "ops/linalg/product.h"
 #include "run/scratch.h"
@@ -19,12 +20,6 @@
 typedef mr_c128 cx;
 
 enum { MAX_ROUNDS = 60, MAX_ROOTS = 100, LANES = 8 };
-
-MR_INLINE cx mul(cx x, cx y)
-{
-    double a = creal(x), b = cimag(x), c = creal(y), d = cimag(y);
-    return __builtin_complex(a * c - b * d, a * d + b * c);
-}
 
 /* |Re| + |Im| */
 MR_INLINE double size1(cx x) { return fabs(creal(x)) + fabs(cimag(x)); }
@@ -55,7 +50,7 @@ MR_CLONES static void multiply_matrices(int64_t n, const cx *a, const cx *b, cx 
             const cx f = a[i * n + k];
             MR_IVDEP
             for (int64_t j = 0; j < n; j++)
-                row[j] += mul(f, b[k * n + j]);
+                row[j] += mr_mul_c128(f, b[k * n + j]);
         }
     }
 }
@@ -102,7 +97,7 @@ static void reflect_rows(int64_t m, int64_t cols, cx f, const cx *v, cx *a, int6
     for (int64_t i = 0; i < m; i++)
         add_row(cols, conj(v[i]), a + i * n, w);
     for (int64_t i = 0; i < m; i++)
-        add_row(cols, -mul(f, v[i]), w, a + i * n);
+        add_row(cols, -mr_mul_c128(f, v[i]), w, a + i * n);
 }
 
 /* The sum of x[j] y[j]. Several sums are computed at a time, because each addition would otherwise wait for the
@@ -119,7 +114,7 @@ MR_CLONES static cx sum_products(int64_t n, const cx *x, const cx *y)
         }
     cx sum = 0;
     for (; j < n; j++)
-        sum += mul(x[j], y[j]);
+        sum += mr_mul_c128(x[j], y[j]);
     for (int l = 0; l < LANES; l++)
         sum += __builtin_complex(re[l], im[l]);
     return sum;
@@ -129,7 +124,7 @@ MR_CLONES static cx sum_products(int64_t n, const cx *x, const cx *y)
 static void reflect_columns(int64_t rows, int64_t m, cx f, const cx *v, const cx *turned, cx *a, int64_t n)
 {
     for (int64_t i = 0; i < rows; i++)
-        add_row(m, -mul(f, sum_products(m, a + i * n, v)), turned, a + i * n);
+        add_row(m, -mr_mul_c128(f, sum_products(m, a + i * n, v)), turned, a + i * n);
 }
 
 static mr_status *reduce_to_hessenberg(const mr_run *r, int64_t n, cx *a, cx *z, cx *v, cx *w)
@@ -160,7 +155,7 @@ static cx corner_shift(const cx *a, int64_t n, int64_t last)
 {
     cx p = a[(last - 1) * n + last - 1], q = a[(last - 1) * n + last], r = a[last * n + last - 1],
        s = a[last * n + last];
-    cx half = (p - s) / 2, root = csqrt(mul(half, half) + mul(q, r));
+    cx half = (p - s) / 2, root = csqrt(mr_mul_c128(half, half) + mr_mul_c128(q, r));
     cx plus = half + root, minus = half - root;
     return s + (size1(plus) < size1(minus) ? plus : minus);
 }
@@ -180,7 +175,7 @@ static cx make_rotation(cx x, cx y, double *c, cx *s)
         return b;
     }
     *c = a / length;
-    *s = mul(x / a, conj(y)) / length;
+    *s = mr_mul_c128(x / a, conj(y)) / length;
     return x / a * length;
 }
 
@@ -555,16 +550,16 @@ static void solve_matrix(int64_t n, cx *a, cx *b)
         for (int64_t i = k + 1; i < n; i++) {
             cx f = a[i * n + k] / a[k * n + k];
             for (int64_t j = k + 1; j < n; j++)
-                a[i * n + j] -= mul(f, a[k * n + j]);
+                a[i * n + j] -= mr_mul_c128(f, a[k * n + j]);
             for (int64_t j = 0; j < n; j++)
-                b[i * n + j] -= mul(f, b[k * n + j]);
+                b[i * n + j] -= mr_mul_c128(f, b[k * n + j]);
         }
     }
     for (int64_t i = n - 1; i >= 0; i--)
         for (int64_t j = 0; j < n; j++) {
             cx sum = b[i * n + j];
             for (int64_t k = i + 1; k < n; k++)
-                sum -= mul(a[i * n + k], b[k * n + j]);
+                sum -= mr_mul_c128(a[i * n + k], b[k * n + j]);
             b[i * n + j] = sum / a[i * n + i];
         }
 }

@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "base/simd.h"
+#include "ops/linalg/complex_mul.h"
 #include "ops/linalg/lapack/context.h"
 
 _Thread_local mr_lapack_context mr_lapack_now;
@@ -80,18 +81,6 @@ size_t _gfortran_string_len_trim(size_t length, const char *s)
 #define MUL(x, y) ((x) * (y))
 #include "ops/linalg/lapack/blas.c"
 
-MR_INLINE mr_c64 mul_c64(mr_c64 x, mr_c64 y)
-{
-    float a = crealf(x), b = cimagf(x), c = crealf(y), d = cimagf(y);
-    return __builtin_complex(a * c - b * d, a * d + b * c);
-}
-
-MR_INLINE mr_c128 mul_c128(mr_c128 x, mr_c128 y)
-{
-    double a = creal(x), b = cimag(x), c = creal(y), d = cimag(y);
-    return __builtin_complex(a * c - b * d, a * d + b * c);
-}
-
 #define T mr_c64
 #define R float
 #define TYPE MR_COMPLEX64
@@ -104,7 +93,7 @@ MR_INLINE mr_c128 mul_c128(mr_c128 x, mr_c128 y)
 #define CONJ(x) conjf(x)
 #define RE(x) crealf(x)
 #define IM(x) cimagf(x)
-#define MUL(x, y) mul_c64(x, y)
+#define MUL(x, y) mr_mul_c64(x, y)
 #include "ops/linalg/lapack/blas.c"
 
 #define T mr_c128
@@ -119,7 +108,7 @@ MR_INLINE mr_c128 mul_c128(mr_c128 x, mr_c128 y)
 #define CONJ(x) conj(x)
 #define RE(x) creal(x)
 #define IM(x) cimag(x)
-#define MUL(x, y) mul_c128(x, y)
+#define MUL(x, y) mr_mul_c128(x, y)
 #include "ops/linalg/lapack/blas.c"
 
 #else /* ---- read once a type ---- */

@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "base/simd.h"
+#include "ops/linalg/complex_mul.h"
 #include "ops/linalg/lapack/context.h"
 
 typedef int32_t fint; /* Fortran's INTEGER */
@@ -38,18 +39,6 @@ static bool is(const char *option, char want) { return (*option | 32) == (want |
 #define MUL(x, y) ((x) * (y))
 #include "ops/linalg/lapack/reflectors.c"
 
-MR_INLINE mr_c64 mul_c64(mr_c64 x, mr_c64 y)
-{
-    float a = crealf(x), b = cimagf(x), c = crealf(y), d = cimagf(y);
-    return __builtin_complex(a * c - b * d, a * d + b * c);
-}
-
-MR_INLINE mr_c128 mul_c128(mr_c128 x, mr_c128 y)
-{
-    double a = creal(x), b = cimag(x), c = creal(y), d = cimag(y);
-    return __builtin_complex(a * c - b * d, a * d + b * c);
-}
-
 #define T mr_c64
 #define R float
 #define COMPLEX 1
@@ -57,7 +46,7 @@ MR_INLINE mr_c128 mul_c128(mr_c128 x, mr_c128 y)
 #define HERMITIAN_NORM clanhe_
 #define CONJ(x) conjf(x)
 #define SIZE(x) cabsf(x)
-#define MUL(x, y) mul_c64(x, y)
+#define MUL(x, y) mr_mul_c64(x, y)
 #include "ops/linalg/lapack/reflectors.c"
 
 #define T mr_c128
@@ -67,7 +56,7 @@ MR_INLINE mr_c128 mul_c128(mr_c128 x, mr_c128 y)
 #define HERMITIAN_NORM zlanhe_
 #define CONJ(x) conj(x)
 #define SIZE(x) cabs(x)
-#define MUL(x, y) mul_c128(x, y)
+#define MUL(x, y) mr_mul_c128(x, y)
 #include "ops/linalg/lapack/reflectors.c"
 
 #else /* ---- read once a type ---- */
