@@ -52,7 +52,7 @@ mr_ps_blob *mr_ps_blob_new_counted(size_t n, mr_ps_tally *t)
     return b;
 }
 
-/* From the tensors' allocator: in fresh memory from the system, page faults take as long as sending the bytes. */
+/* From the tensors' allocator, which keeps memory for later: fresh memory from the system costs a fault for each page. */
 mr_ps_blob *mr_ps_blob_new(size_t n)
 {
     size_t bytes;
