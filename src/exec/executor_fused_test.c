@@ -313,7 +313,8 @@ static void write_chain(trial *t)
     mr_scope_init(&t->s, t->g, "");
     for (int i = 0; i < 2; i++)
         t->feeds[i] = mr_placeholder(&t->s, MR_FLOAT, "p", NULL);
-    mr_out sum = mr_emit(mr_as(&t->s, "sum"), "AddV2", mr_emit(mr_as(&t->s, "exp"), "Exp", t->feeds[0]), t->feeds[1]);
+    mr_out e = mr_emit(mr_as(&t->s, "exp"), "Exp", t->feeds[0]);
+    mr_out sum = mr_emit(mr_as(&t->s, "sum"), "AddV2", e, t->feeds[1]);
     t->fetches[0] = mr_emit(mr_as(&t->s, "last"), "Tanh", sum);
     MR_CHECK_OK(mr_scope_status(&t->s));
 }

@@ -165,9 +165,9 @@ MR_TEST(simplify_writes_powers_as_products_under_the_same_name)
 {
     bench b;
     begin(&b);
-    mr_out x = arg(&b, MR_FLOAT), cube = mr_emit(mr_as(&b.s, "cube"), "Pow", x, scalar(&b, MR_FLOAT, 3));
-    mr_node *ret = fetch(&b, cube);
-    mr_node *square = fetch(&b, mr_emit(mr_as(&b.s, "square"), "Pow", x, scalar(&b, MR_FLOAT, 2)));
+    mr_out x = arg(&b, MR_FLOAT), two = scalar(&b, MR_FLOAT, 2), three = scalar(&b, MR_FLOAT, 3);
+    mr_node *ret = fetch(&b, mr_emit(mr_as(&b.s, "cube"), "Pow", x, three));
+    mr_node *square = fetch(&b, mr_emit(mr_as(&b.s, "square"), "Pow", x, two));
     mr_node *half = fetch(&b, mr_emit(&b.s, "Pow", arg(&b, MR_HALF), scalar(&b, MR_HALF, 3)));
     simplify(&b);
     MR_CHECK(mr_node_is(ret->in[0].node, "Mul") && mr_node_is(square->in[0].node, "Square"));
